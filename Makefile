@@ -1,0 +1,124 @@
+# One command for each thing one does here.  `make` lists them.
+#
+# A fresh machine needs Python 3.11 or newer with pip, and make; nothing else.  A C compiler makes
+# it faster, and is optional.  Everything is installed into .venv, at the versions that
+# requirements/constraints.txt names; `touch`ed stamps in .venv make the second run quick.
+
+VENV        ?= .venv
+PYTHONS     ?= python3.14 python3.13 python3.12 python3.11 python3
+CONSTRAINTS := requirements/constraints.txt
+BIN         := $(VENV)/bin
+PY          := $(BIN)/python
+PIP         := $(PY) -m pip --disable-pip-version-check --quiet
+ARGS        ?=
+SECONDS     ?= 60
+ASAN_BUILD  := build/asan
+ASAN_TESTS  ?= $(wildcard $(foreach kind,wire_* record* batch* control* crc32c murmur2,\
+                   tests/unit/test_$(kind).py tests/property/test_$(kind).py))
+
+TWIN_SOURCES := setup.py $(wildcard src/ottla/*/*.pyx src/ottla/*/*.px[di] src/native/*.h)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test demo check fix bench docs fuzz asan lock clean
+.DELETE_ON_ERROR:
+
+help: ## list these targets
+	@echo "usage: make <target>"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(VENV)/.twins ## make .venv with all tools, and build the compiled twins
+	@$(BIN)/ottla version -v
+
+test: $(VENV)/.twins ## run all tests; ARGS="-k batch -x" goes to pytest
+	@echo "==> tests"
+	@$(PY) -m pytest -q -n auto --maxprocesses 8 $(ARGS)
+
+demo: $(VENV)/.twins ## show in a few seconds what stands today
+	@$(BIN)/ottla demo
+
+check: $(VENV)/.twins ## format, lint, types, layers, architecture: what a change must pass
+	@echo "==> format"
+	@$(BIN)/ruff format --check .
+	@echo "==> lint"
+	@$(BIN)/ruff check .
+	@echo "==> types"
+	@$(BIN)/mypy
+	@echo "==> layers"
+	@$(BIN)/lint-imports > /dev/null || $(BIN)/lint-imports
+	@echo "==> architecture"
+	@$(PY) -m pytest -q tests/architecture
+	@echo "==> derived pages"
+	@$(PY) -m tools.derive --check
+
+fix: $(VENV)/.installed ## repair what a tool can: format, imports, derived pages
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+	@$(PY) -m tools.derive
+
+bench: $(VENV)/.twins ## speed, as ratios to named peers in the same run
+	@$(PY) -m bench $(ARGS)
+
+fuzz: $(VENV)/.twins ## feed both twins with noise; SECONDS=60 bounds it
+	@$(PY) -m fuzz --seconds $(SECONDS) $(ARGS)
+
+# The sanitized twins live in build/asan with a copy of the package, so the ones in src/ stay as
+# they are.  PYTHONMALLOC=malloc lets the sanitizer see every allocation.
+asan: $(VENV)/.twins ## run record and wire tests with AddressSanitizer in the twins
+	@echo "==> building sanitized twins in $(ASAN_BUILD)"
+	@rm -rf $(ASAN_BUILD)
+	@OTTLA_BUILD_SANITIZE=address $(PY) setup.py --quiet build \
+	    --build-lib $(ASAN_BUILD)/lib --build-temp $(ASAN_BUILD)/temp
+	@echo "==> tests with AddressSanitizer"
+	@PYTHONPATH=$(ASAN_BUILD)/lib PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
+	    LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" \
+	    $(PY) -m pytest -q -n 2 --timeout 900 -p tools.sanitized $(ASAN_TESTS) $(ARGS)
+
+docs: $(VENV)/.docs ## build the documentation site; warnings are errors
+	@$(PY) -m tools.derive
+	@$(BIN)/sphinx-build -q -W --keep-going -b html docs site
+	@echo "the site is in site/index.html"
+
+lock: ## choose new versions of everything and write requirements/constraints.txt
+	@rm -rf build/lock
+	@$(MAKE) --no-print-directory VENV=build/lock build/lock/.created
+	@build/lock/bin/python -m tools.lock $(CONSTRAINTS)
+
+clean: ## remove everything that make made, .venv included
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .import_linter_cache src/*.egg-info
+	rm -f src/ottla/*/_*.so
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.created:
+	@for python in $(PYTHONS); do \
+	    if $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+	        2> /dev/null; then \
+	        echo "==> $(VENV) with $$($$python --version) ($$python)"; \
+	        $$python -m venv $(VENV) && touch $@ && exit 0; exit 1; \
+	    fi; \
+	done; \
+	echo "error: no Python 3.11 or newer with venv among: $(PYTHONS)"; \
+	echo "hint:  install one (Debian and Ubuntu: apt install python3 python3-venv)," \
+	     "or name it: make PYTHONS=/path/to/python3 $(MAKECMDGOALS)"; \
+	exit 1
+
+$(VENV)/.installed: $(VENV)/.created pyproject.toml $(CONSTRAINTS)
+	@echo "==> packages, at the versions of $(CONSTRAINTS)"
+	@$(PIP) install --upgrade -c $(CONSTRAINTS) pip
+	@$(PIP) install -c $(CONSTRAINTS) --group build --group test --group check
+	@OTTLA_BUILD_PURE=1 $(PIP) install -c $(CONSTRAINTS) --no-build-isolation -e .
+	@touch $@
+
+# Old builds go first: where the compiler fails, the readable twin must run, not last week's.
+$(VENV)/.twins: $(VENV)/.installed $(TWIN_SOURCES)
+	@echo "==> compiled twins (optional: without a C compiler the Python twins run)"
+	@rm -rf build/lib.* build/temp.*
+	@rm -f src/ottla/*/_*.so
+	@$(PY) setup.py --quiet build_ext --inplace
+	@$(PY) -m tools.twins_built
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.twins
+	@echo "==> documentation tools"
+	@$(PIP) install -c $(CONSTRAINTS) --group docs
+	@touch $@
