@@ -1,0 +1,197 @@
+/* Columns to records, written in one go.
+ *
+ * The columns come from a caller and may be wrong, or change under our hands, for the GIL is not
+ * held.  So every row is checked before it is read, and the room before it is written.
+ */
+#ifndef OTTLA_COLUMNS_IN_H
+#define OTTLA_COLUMNS_IN_H
+
+#include "record.h"
+
+/* What is wrong with a row; `_codec.pyx` has the words. */
+enum row_fault {
+    ROW_IS_GOOD = 0,
+    ROW_TIMESTAMP = 1,
+    ROW_KEY = 2,
+    ROW_VALUE = 3,
+    ROW_HEADERS = 4,
+    ROW_HEADER_KEY_NULL = 5,
+    ROW_HEADER_KEY_UTF8 = 6,
+    ROW_HAS_NO_ROOM = 7,
+};
+
+/* Laid out as Arrow does; nothing need be aligned.  `rows` is how many rows there are behind
+ * `first_row`; a column without offsets is null everywhere. */
+typedef struct {
+    const uint8_t *offsets;
+    const uint8_t *data;
+    const uint8_t *validity;
+    int64_t data_size;
+    int64_t first_row;
+    int64_t rows;
+} column_in;
+
+typedef struct {
+    int64_t rows;
+    const uint8_t *timestamps_ms; /* or NULL: then the next one is that of all rows */
+    int64_t timestamp_ms;
+    int64_t base_timestamp_ms;
+    column_in key, value;
+    column_in headers; /* its offsets count entries; it has no data */
+    column_in header_keys, header_values;
+} columns_in;
+
+static inline int row_is_valid(const column_in *column, int64_t row) {
+    row += column->first_row;
+    return !column->validity || (column->validity[row >> 3] >> (row & 7) & 1);
+}
+
+/* Where a valid row begins and ends, in whatever its offsets count. */
+static inline void row_bounds(const column_in *column, int64_t row, int32_t *start, int32_t *end) {
+    const uint8_t *p = column->offsets + 4 * (column->first_row + row);
+    memcpy(start, p, 4);
+    memcpy(end, p + 4, 4);
+}
+
+static inline int row_field(const column_in *column, int64_t row, field_view *field) {
+    int32_t start, end;
+    field->p = column->data;
+    field->size = -1;
+    if (!column->offsets || (row < column->rows && !row_is_valid(column, row))) return 1;
+    if (row >= column->rows) return 0;
+    row_bounds(column, row, &start, &end);
+    if (start < 0 || end < start || end > column->data_size) return 0;
+    field->p = column->data + start;
+    field->size = end - start;
+    return 1;
+}
+
+typedef struct {
+    int64_t timestamp_ms, timestamp_delta;
+    field_view key, value;
+    int32_t first_header, header_count;
+} row_view;
+
+static inline int64_t field_size(const field_view *field) {
+    return varint_size(field->size) + (field->size > 0 ? field->size : 0);
+}
+
+static inline int row_header(const columns_in *in, int64_t entry, field_view *key,
+                             field_view *value) {
+    if (!row_field(&in->header_keys, entry, key) || !row_field(&in->header_values, entry, value))
+        return ROW_HEADERS;
+    if (key->size < 0) return ROW_HEADER_KEY_NULL;
+    return is_utf8(key->p, key->size) ? ROW_IS_GOOD : ROW_HEADER_KEY_UTF8;
+}
+
+static inline int row_of(const columns_in *in, int64_t index, row_view *row) {
+    row->timestamp_ms = in->timestamp_ms;
+    if (in->timestamps_ms) memcpy(&row->timestamp_ms, in->timestamps_ms + 8 * index, 8);
+    if (row->timestamp_ms < -1 ||
+        __builtin_sub_overflow(row->timestamp_ms, in->base_timestamp_ms, &row->timestamp_delta))
+        return ROW_TIMESTAMP;
+    if (!row_field(&in->key, index, &row->key)) return ROW_KEY;
+    if (!row_field(&in->value, index, &row->value)) return ROW_VALUE;
+    row->first_header = row->header_count = 0;
+    if (in->headers.offsets && row_is_valid(&in->headers, index)) {
+        int32_t end;
+        row_bounds(&in->headers, index, &row->first_header, &end);
+        if (row->first_header < 0 || end < row->first_header) return ROW_HEADERS;
+        row->header_count = end - row->first_header;
+    }
+    return ROW_IS_GOOD;
+}
+
+/* The size of the record without its own length in front. */
+static inline int row_size(const columns_in *in, const row_view *row, int64_t index,
+                           int64_t *size) {
+    int64_t i;
+    *size = 1 + varint_size(row->timestamp_delta) + varint_size(index) +
+            field_size(&row->key) + field_size(&row->value) + varint_size(row->header_count);
+    for (i = 0; i < row->header_count; i++) {
+        field_view key, value;
+        int fault = row_header(in, row->first_header + i, &key, &value);
+        if (fault) return fault;
+        *size += field_size(&key) + field_size(&value);
+    }
+    return ROW_IS_GOOD;
+}
+
+static inline uint8_t *write_field(uint8_t *p, const uint8_t *end, const field_view *field) {
+    if (!p || field_size(field) > end - p) return NULL;
+    p = store_varint(p, field->size);
+    if (field->size <= 0) return p;
+    memcpy(p, field->p, (size_t)field->size);
+    return p + field->size;
+}
+
+static inline int write_headers(const columns_in *in, const row_view *row, uint8_t **p,
+                                const uint8_t *end) {
+    uint8_t *at = *p;
+    int64_t i;
+    for (i = 0; i < row->header_count; i++) {
+        field_view key, value;
+        int fault = row_header(in, row->first_header + i, &key, &value);
+        if (fault) return fault;
+        at = write_field(write_field(at, end, &key), end, &value);
+        if (!at) return ROW_HAS_NO_ROOM;
+    }
+    *p = at;
+    return ROW_IS_GOOD;
+}
+
+/* Write all rows to `*p`, and leave `*p` behind them.  `*index` is the row at fault, if any is. */
+static int write_rows(const columns_in *in, uint8_t **p, const uint8_t *end,
+                      int64_t *max_timestamp_ms, int64_t *index) {
+    uint8_t *at = *p;
+    row_view row;
+    int64_t i, size;
+    for (i = 0; i < in->rows; i++) {
+        int fault = row_of(in, i, &row);
+        *index = i;
+        if (!fault) fault = row_size(in, &row, i, &size);
+        if (fault) return fault;
+        if (varint_size(size) + size > end - at) return ROW_HAS_NO_ROOM;
+        at = store_varint(at, size);
+        *at++ = 0; /* attributes */
+        at = store_varint(store_varint(at, row.timestamp_delta), i);
+        at = write_field(write_field(at, end, &row.key), end, &row.value);
+        at = store_varint(at, row.header_count);
+        if (row.header_count) {
+            fault = write_headers(in, &row, &at, end);
+            if (fault) return fault;
+        }
+        if (row.timestamp_ms > *max_timestamp_ms) *max_timestamp_ms = row.timestamp_ms;
+    }
+    *p = at;
+    return ROW_IS_GOOD;
+}
+
+/* How many bytes the rows of a column have together: those between its first and last offset.
+ * What is negative or too much here is found out row by row. */
+static inline int64_t span_of(const column_in *column, int64_t first, int64_t count) {
+    int32_t start, end, unused;
+    if (!column->offsets || count <= 0 || first < 0 || first + count > column->rows) return 0;
+    row_bounds(column, first, &start, &unused);
+    row_bounds(column, first + count - 1, &unused, &end);
+    return start < 0 || end < start || end > column->data_size ? 0 : end - start;
+}
+
+/* The most bytes that all rows can take, if their offsets are in order, as Arrow's are. */
+static inline int64_t most_bytes(const columns_in *in, int64_t overhead, int64_t header_overhead) {
+    int64_t most = in->rows * overhead + span_of(&in->key, 0, in->rows) +
+                   span_of(&in->value, 0, in->rows);
+    if (in->headers.offsets && in->rows > 0) {
+        int32_t first, end, unused;
+        row_bounds(&in->headers, 0, &first, &unused);
+        row_bounds(&in->headers, in->rows - 1, &unused, &end);
+        if (first >= 0 && end > first) {
+            most += (int64_t)(end - first) * header_overhead;
+            most += span_of(&in->header_keys, first, end - first);
+            most += span_of(&in->header_values, first, end - first);
+        }
+    }
+    return most;
+}
+
+#endif

@@ -1,0 +1,13 @@
+from typing import Any, final
+
+from ottla.wire.compiler import Plan
+
+Part = bytes | bytearray | memoryview
+
+@final
+class Codec:
+    @property
+    def plan(self) -> Plan: ...
+    def __init__(self, plan: Plan) -> None: ...
+    def decode(self, data: Part, position: int = 0) -> tuple[Any, int]: ...
+    def encode(self, message: Any) -> list[Part]: ...

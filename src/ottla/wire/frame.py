@@ -1,0 +1,143 @@
+"""Bytes as they arrive -> whole frames: four bytes of size, then that many bytes.
+
+`FrameReader` has the two methods of `asyncio.BufferedProtocol`, but no loop and no socket.  What
+arrives goes into a scratch buffer that all connections of a loop share.  A frame that fits it is
+handed on as a view, without a copy; only a frame that is cut off at the end moves to a buffer of
+its own, into which the rest is read directly.
+
+A frame is valid until the next `get_buffer` of any reader on the same scratch buffer: whoever
+wants to keep bytes copies them.  Memory follows the bytes that arrived, never the size that a
+peer announced.
+"""
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final
+
+from ottla.errors import WireError
+
+Part = bytes | bytearray | memoryview
+
+SIZE: Final = Struct(">i")
+
+SCRATCH_BYTES: Final = 256 * 1024
+"""Larger ones gain nothing; see bench/RESULTS.md."""
+
+TRUSTED_BYTES: Final = 1024 * 1024
+"""A frame up to this size gets its whole buffer at once; a larger one grows as bytes arrive."""
+
+_ALIGNMENT_BYTES: Final = 64
+"""Copies from a page-aligned source to the first 32 bytes of a page are eight times slower on
+some processors, and large bytearrays begin right there."""
+
+
+def scratch_buffer(size: int = SCRATCH_BYTES) -> memoryview:
+    """Make the buffer that the readers of one loop share."""
+    return memoryview(bytearray(size + _ALIGNMENT_BYTES))[_ALIGNMENT_BYTES:]
+
+
+def with_size(parts: Iterable[Part]) -> list[Part]:
+    """Put the size of a frame in front of its parts."""
+    frame = list(parts)
+    frame.insert(0, SIZE.pack(sum(memoryview(part).nbytes for part in frame)))
+    return frame
+
+
+class FrameReader:
+    """Cuts one connection's bytes into frames of at most `max_frame_bytes`."""
+
+    def __init__(self, scratch: memoryview, max_frame_bytes: int) -> None:
+        assert len(scratch) > SIZE.size
+        self._scratch = scratch
+        self._max_frame_bytes = max_frame_bytes
+        self._partial: memoryview | None = None
+        self._filled_bytes = 0
+        self._frame_bytes = 0
+        """Size of the partial frame with its prefix; 0 while the prefix itself is cut off."""
+
+    def get_buffer(self) -> memoryview:
+        """Where the next bytes belong: never empty."""
+        if self._partial is None:
+            return self._scratch
+        return self._partial[self._filled_bytes :]
+
+    def buffer_updated(self, byte_count: int) -> list[memoryview]:
+        """Take note that `byte_count` bytes were put into the buffer; return the whole frames.
+
+        Raises `WireError` for a size that is negative or above the limit; the connection cannot
+        go on after that.
+        """
+        if self._partial is None:
+            return self._cut(self._scratch[:byte_count])
+        self._filled_bytes += byte_count
+        if self._frame_bytes == 0:
+            return self._cut(self._taken())
+        if self._filled_bytes < self._frame_bytes:
+            self._make_room()
+            return []
+        frame = self._taken()[SIZE.size :]
+        return [frame]
+
+    @property
+    def is_amid_frame(self) -> bool:
+        """Whether the peer owes us the rest of a frame."""
+        return self._partial is not None
+
+    def _taken(self) -> memoryview:
+        """Give up the partial frame's buffer and return what it holds."""
+        assert self._partial is not None
+        taken = self._partial[: self._filled_bytes]
+        self._partial, self._filled_bytes, self._frame_bytes = None, 0, 0
+        return taken
+
+    def _cut(self, data: memoryview) -> list[memoryview]:
+        """Return the whole frames in `data`, and keep what is left."""
+        frames: list[memoryview] = []
+        position = 0
+        while len(data) - position >= SIZE.size:
+            end = position + SIZE.size + self._size_at(data, position)
+            if end > len(data):
+                self._keep(data[position:], end - position)
+                return frames
+            frames.append(data[position + SIZE.size : end])
+            position = end
+        if position < len(data):
+            self._keep(data[position:], 0)
+        return frames
+
+    def _size_at(self, data: memoryview, position: int) -> int:
+        size: int = SIZE.unpack_from(data, position)[0]
+        if not 0 <= size <= self._max_frame_bytes:
+            raise WireError(
+                f"a frame of {size} bytes; the limit is {self._max_frame_bytes}"
+                f"{_hint(bytes(data[position : position + SIZE.size]))}"
+            )
+        return size
+
+    def _keep(self, beginning: memoryview, frame_bytes: int) -> None:
+        """Move the beginning of a frame out of the shared buffer."""
+        room = min(frame_bytes, max(TRUSTED_BYTES, 2 * len(beginning))) or SIZE.size
+        self._partial = memoryview(bytearray(room + _ALIGNMENT_BYTES))[_ALIGNMENT_BYTES:]
+        self._partial[: len(beginning)] = beginning
+        self._filled_bytes = len(beginning)
+        self._frame_bytes = frame_bytes
+
+    def _make_room(self) -> None:
+        assert self._partial is not None
+        if self._filled_bytes == len(self._partial):
+            self._keep(self._partial, self._frame_bytes)
+
+
+_FOREIGN_BEGINNINGS: Final = {
+    b"\x16\x03": "a TLS client on a plaintext listener?",
+    b"GET ": "an HTTP client on a Kafka port?",
+    b"POST": "an HTTP client on a Kafka port?",
+    b"HEAD": "an HTTP client on a Kafka port?",
+}
+
+
+def _hint(beginning: bytes) -> str:
+    for foreign, hint in _FOREIGN_BEGINNINGS.items():
+        if beginning.startswith(foreign):
+            return f" ({hint})"
+    return ""

@@ -1,0 +1,164 @@
+"""Request and response headers, and which version of them goes with which message.
+
+A request header is v2 where its message is flexible, v1 elsewhere; a response header is v1 or v0.
+The one exception is ApiVersions, whose response header is always v0: a client that has not yet
+learned what the broker speaks must be able to read the answer (KIP-511).
+"""
+
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from ottla.errors import WireError
+from ottla.wire.codec import Codec, Part, codec
+from ottla.wire.registry import Api, ApiKey, api
+from ottla.wire.schema import Int16, Int32, String, at, message
+
+_KEY_AND_VERSION: Final = Struct(">hh")
+_BEGINNING: Final = Struct(">hhi")
+_LEAST_HEADER_BYTES: Final = 10
+"""API key, version, correlation id, and the length of the client id."""
+
+
+@message(versions="1-2", flexible="2+")
+class RequestHeader:
+    request_api_key: Int16
+    request_api_version: Int16
+    correlation_id: Int32
+    # Keeps its old length prefix, so that any broker can read the header of any ApiVersions.
+    client_id: String | None = at("0+", flexible=False)
+
+
+@message(versions="0-1", flexible="1+")
+class ResponseHeader:
+    correlation_id: Int32
+
+
+class UnsupportedRequestError(WireError):
+    """A request that we have no messages for; its connection can only be closed.
+
+    The exception is ApiVersions: `is_api_versions` says that `ottla.wire.header.encode_response`
+    with version 0 will be understood, whatever version was asked for.
+    """
+
+    def __init__(self, key: int, version: int, correlation_id: int) -> None:
+        super().__init__(f"no API has key {key} and version {version} here")
+        self.key = key
+        self.version = version
+        self.correlation_id = correlation_id
+
+    @property
+    def is_api_versions(self) -> bool:
+        return self.key == ApiKey.API_VERSIONS
+
+
+class Request(NamedTuple):
+    """A request as it arrived: header, body, and the API it belongs to."""
+
+    api: Api
+    header: RequestHeader
+    body: Any
+
+
+class _RequestCodecs(NamedTuple):
+    api: Api
+    header: Codec
+    body: Codec
+
+
+class _ResponseCodecs(NamedTuple):
+    header: Codec
+    body: Codec
+
+
+# Which codecs go with a message and version is found out once: a broker asks for every request.
+_request_codecs: Final[dict[tuple[int, int], _RequestCodecs]] = {}
+_response_codecs: Final[dict[tuple[type[Any], int], _ResponseCodecs]] = {}
+
+
+def request_header_version(of: Api, version: int) -> int:
+    """The version of the header in front of a request."""
+    return 2 if version in of.flexible else 1
+
+
+def response_header_version(of: Api, version: int) -> int:
+    """The version of the header in front of a response."""
+    return 1 if version in of.flexible and of.key is not ApiKey.API_VERSIONS else 0
+
+
+def decode_request(frame: Part) -> Request:
+    """Decode a request; records in it are views of `frame`.
+
+    Bytes after the body are ignored, as Kafka does.  Raises `UnsupportedRequestError` for an API
+    or version we do not have, and `WireError` for anything that is not a request.
+    """
+    if memoryview(frame).nbytes < _LEAST_HEADER_BYTES:
+        raise WireError(f"a request of {memoryview(frame).nbytes} bytes has no room for a header")
+    known = _request_codecs.get(_KEY_AND_VERSION.unpack_from(frame))
+    if known is None:
+        known = _codecs_for(frame)
+    header, position = known.header.decode(frame)
+    body, _ = known.body.decode(frame, position)
+    return Request(known.api, header, body)
+
+
+def _codecs_for(frame: Part) -> _RequestCodecs:
+    key, version, correlation_id = _BEGINNING.unpack_from(frame)
+    try:
+        of = api(ApiKey(key))
+    except ValueError:
+        of = None
+    if of is None or version not in of.versions:
+        raise UnsupportedRequestError(key, version, correlation_id)
+    known = _RequestCodecs(
+        of,
+        codec(RequestHeader, request_header_version(of, version)),
+        codec(of.request, version),
+    )
+    _request_codecs[key, version] = known
+    return known
+
+
+def encode_request(
+    body: Any, version: int, *, correlation_id: int, client_id: str | None
+) -> list[Part]:
+    """Encode a request with its header, without the size in front; records are not copied."""
+    of = api(ApiKey(body.__api__.key))
+    header = RequestHeader(
+        request_api_key=of.key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    head = codec(RequestHeader, request_header_version(of, version)).encode(header)
+    return head + codec(of.request, version).encode(body)
+
+
+def decode_response(of: Api, version: int, frame: Part) -> tuple[int, Any]:
+    """Decode the response to a request of `version`: its correlation id and its body.
+
+    An ApiVersions response that cannot be read as `version` is read as v0, in which a broker
+    answers versions that it does not know.
+    """
+    header, position = codec(ResponseHeader, response_header_version(of, version)).decode(frame)
+    try:
+        body, _ = codec(of.response, version).decode(frame, position)
+    except WireError:
+        if of.key is not ApiKey.API_VERSIONS or version == 0:
+            raise
+        body, _ = codec(of.response, 0).decode(frame, position)
+    return header.correlation_id, body
+
+
+def encode_response(body: Any, version: int, *, correlation_id: int) -> list[Part]:
+    """Encode a response with its header, without the size in front; records are not copied."""
+    known = _response_codecs.get((type(body), version))
+    if known is None:
+        of = api(ApiKey(body.__api__.key))
+        known = _ResponseCodecs(
+            codec(ResponseHeader, response_header_version(of, version)),
+            codec(of.response, version),
+        )
+        _response_codecs[type(body), version] = known
+    parts = known.header.encode(ResponseHeader(correlation_id=correlation_id))
+    parts += known.body.encode(body)
+    return parts

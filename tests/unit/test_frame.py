@@ -1,0 +1,107 @@
+"""Frames: cut at any place, refused beyond the limit, never copied when whole."""
+
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.errors import WireError
+from ottla.wire.frame import SIZE, TRUSTED_BYTES, FrameReader, scratch_buffer, with_size
+
+LIMIT = 100 * 1024 * 1024
+
+
+def feed(reader: FrameReader, data: bytes) -> list[bytes]:
+    """Hand `data` over as a socket would: as much at a time as the buffer takes."""
+    frames: list[bytes] = []
+    while data:
+        buffer = reader.get_buffer()
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        data = data[count:]
+        frames += [bytes(frame) for frame in reader.buffer_updated(count)]
+    return frames
+
+
+def framed(*payloads: bytes) -> bytes:
+    return b"".join(b"".join(with_size([payload])) for payload in payloads)
+
+
+@given(
+    st.lists(st.binary(max_size=300), max_size=8),
+    st.lists(st.integers(1, 400), min_size=1, max_size=20),
+    st.integers(5, 64),
+)
+def test_frames_come_out_whole_wherever_the_bytes_are_cut(
+    payloads: list[bytes], cuts: list[int], scratch_bytes: int
+) -> None:
+    reader = FrameReader(scratch_buffer(scratch_bytes), LIMIT)
+    data = framed(*payloads)
+    received: list[bytes] = []
+    while data:
+        cut = cuts[len(received) % len(cuts)]
+        received += feed(reader, data[:cut])
+        data = data[cut:]
+    assert received == payloads
+    assert not reader.is_amid_frame
+
+
+def test_a_whole_frame_is_a_view_of_the_shared_buffer() -> None:
+    scratch = scratch_buffer()
+    reader = FrameReader(scratch, LIMIT)
+    data = framed(b"first", b"second")
+    reader.get_buffer()[: len(data)] = data
+
+    first, second = reader.buffer_updated(len(data))
+
+    assert [bytes(first), bytes(second)] == [b"first", b"second"]
+    assert first.obj is second.obj is scratch.obj
+
+
+def test_a_cut_frame_does_not_stay_in_the_shared_buffer() -> None:
+    scratch = scratch_buffer(64)
+    one, other = FrameReader(scratch, LIMIT), FrameReader(scratch, LIMIT)
+    data = framed(b"espresso")
+
+    assert feed(one, data[:7]) == []
+    assert feed(other, framed(b"macchiato")) == [b"macchiato"]
+    assert feed(one, data[7:]) == [b"espresso"]
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), LIMIT + 1, 2**31 - 1])
+def test_a_size_outside_the_limit_is_refused(size: int) -> None:
+    reader = FrameReader(scratch_buffer(), LIMIT)
+    with pytest.raises(WireError, match=f"a frame of {size} bytes; the limit is {LIMIT}"):
+        feed(reader, SIZE.pack(size))
+
+
+@pytest.mark.parametrize(
+    ("beginning", "hint"),
+    [(b"\x16\x03\x01\x00", "TLS client"), (b"GET / HTTP/1.1", "HTTP client")],
+)
+def test_a_foreign_protocol_is_named(beginning: bytes, hint: str) -> None:
+    reader = FrameReader(scratch_buffer(), LIMIT)
+    with pytest.raises(WireError, match=hint):
+        feed(reader, beginning)
+
+
+def test_memory_follows_the_bytes_that_arrived_not_the_size_announced() -> None:
+    reader = FrameReader(scratch_buffer(), LIMIT)
+    tracemalloc.start()
+    try:
+        feed(reader, SIZE.pack(LIMIT) + b"x" * 100)
+        feed(reader, b"x" * 2 * TRUSTED_BYTES)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert reader.is_amid_frame
+    assert peak < 20 * TRUSTED_BYTES < LIMIT
+
+
+def test_a_large_frame_grows_until_it_is_whole() -> None:
+    payload = bytes(range(256)) * 20_000
+    assert feed(FrameReader(scratch_buffer(), LIMIT), framed(payload, b"next")) == [
+        payload,
+        b"next",
+    ]
