@@ -1,0 +1,369 @@
+"""How records lie inside a batch: the compiled twin of `codec`, which documents each function.
+
+The work on bytes is C without the GIL (`src/native`); here are the Python objects.  Whoever reads
+a buffer holds it through `_Bytes` or `_Records`, so it cannot be freed or resized meanwhile.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
+from cpython.bytes cimport (
+    PyBytes_AS_STRING,
+    PyBytes_CheckExact,
+    PyBytes_FromStringAndSize,
+    PyBytes_GET_SIZE,
+)
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from ottla.records._native cimport *
+
+from ottla.records.faults import (
+    body_too_large,
+    broken_record,
+    column_too_large,
+    trailing_bytes,
+    wrong_count,
+)
+from ottla.records.shapes import BinaryColumn, Columns, Encoded, HeaderColumn, Survey
+from ottla.records import shapes
+
+cdef extern from "Python.h":
+    object PyByteArray_FromStringAndSize(const char *data, Py_ssize_t size)
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+    long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
+    void PyObject_GC_UnTrack(PyObject *object)
+
+cdef Py_ssize_t NOGIL_FROM_BYTES = 16384  # below this, giving up the GIL costs more than it gives
+cdef int64_t GROWTH_BYTES = 4 << 20  # what is never written to costs nothing
+cdef int64_t MAX_BODY_BYTES = shapes.MAX_BODY_BYTES
+cdef int64_t MAX_INT32 = shapes.MAX_INT32
+cdef int64_t MIN_RECORD_BYTES = shapes.MIN_RECORD_BYTES
+cdef int64_t RECORD_OVERHEAD_BYTES = shapes.MAX_RECORD_OVERHEAD_BYTES
+cdef int64_t HEADER_OVERHEAD_BYTES = shapes.MAX_HEADER_OVERHEAD_BYTES
+cdef tuple NO_HEADERS = ()
+
+crc32c_setup()
+
+
+cdef class _Bytes:
+    """Somebody's buffer, held until this object goes."""
+
+    cdef Py_buffer buffer
+    cdef const uint8_t *start
+    cdef Py_ssize_t size
+
+    def __cinit__(self, data):
+        PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
+        self.start = <const uint8_t *>self.buffer.buf
+        self.size = self.buffer.len
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.buffer)
+
+
+def crc32c(data, uint32_t crc=0):
+    """The checksum of `data`; `crc` is that of the bytes before it, if there are any."""
+    cdef _Bytes view = _Bytes(data)
+    if view.size < NOGIL_FROM_BYTES:
+        return crc32c_of(crc, view.start, view.size)
+    with nogil:
+        crc = crc32c_of(crc, view.start, view.size)
+    return crc
+
+
+def murmur2(key):
+    """The hash of one key."""
+    if not isinstance(key, (bytes, bytearray, memoryview)):
+        raise TypeError(f"a key must be bytes, bytearray or memoryview, not {type(key).__name__}")
+    cdef _Bytes view = _Bytes(key)
+    return murmur2_of(view.start, view.size)
+
+
+cdef bytes_of(str what, field):
+    """`field` as exact bytes, or None."""
+    if field is None or PyBytes_CheckExact(field):
+        return field
+    if not isinstance(field, (bytes, bytearray, memoryview)):
+        raise TypeError(
+            f"a {what} must be bytes, bytearray, memoryview or None, not {type(field).__name__}"
+        )
+    if memoryview(field).nbytes > MAX_BODY_BYTES:
+        raise body_too_large()
+    return bytes(field)
+
+
+cdef inline int64_t timestamp_of(timestamp_ms) except? -2:
+    cdef int overflow = 0
+    cdef int64_t value = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
+    if overflow or value < -1:
+        raise impossible_timestamp(timestamp_ms)
+    return value
+
+
+cdef impossible_timestamp(timestamp_ms):
+    return ValueError(
+        f"timestamp {timestamp_ms} ms is outside [-1, 2**63 - 1], or that far from the first"
+    )
+
+
+cdef inline int64_t field_bytes(field) noexcept:
+    """How many bytes `write` takes for `field`, which is bytes or None."""
+    if field is None:
+        return 1
+    return varint_size(PyBytes_GET_SIZE(field)) + PyBytes_GET_SIZE(field)
+
+
+cdef inline uint8_t *write(uint8_t *p, const char *data, Py_ssize_t size) noexcept:
+    p = store_varint(p, size)
+    memcpy(p, data, size)
+    return p + size
+
+
+cdef inline uint8_t *write_bytes(uint8_t *p, field) noexcept:
+    if field is None:
+        p[0] = 1
+        return p + 1
+    return write(p, PyBytes_AS_STRING(field), PyBytes_GET_SIZE(field))
+
+
+cdef class _Headers:
+    """The headers of one record at a time, made ready to be written."""
+
+    cdef list keys
+    cdef list values
+    cdef int64_t size_bytes
+
+    def __cinit__(self):
+        self.keys, self.values = [], []
+
+    cdef int take(self, headers) except -1:
+        cdef Py_ssize_t size
+        self.keys.clear()
+        self.values.clear()
+        self.size_bytes = 0
+        for key, value in headers:
+            if not isinstance(key, str):
+                raise TypeError(f"a header key must be str, not {type(key).__name__}")
+            PyUnicode_AsUTF8AndSize(key, &size)
+            value = bytes_of("header value", value)
+            self.keys.append(key)
+            self.values.append(value)
+            self.size_bytes += varint_size(size) + size + field_bytes(value)
+        self.size_bytes += varint_size(len(self.keys))
+        return 0
+
+    cdef uint8_t *write_to(self, uint8_t *p) except NULL:
+        cdef Py_ssize_t i, size
+        cdef const char *text
+        p = store_varint(p, len(self.keys))
+        for i in range(len(self.keys)):
+            text = PyUnicode_AsUTF8AndSize(self.keys[i], &size)
+            p = write_bytes(write(p, text, size), self.values[i])
+        return p
+
+
+cdef class _Output:
+    """Records being written: a bytearray that grows, since it is not known how many will come."""
+
+    cdef object data
+    cdef Py_ssize_t headroom_bytes
+    cdef Py_ssize_t used
+    cdef Py_ssize_t room
+
+    def __cinit__(self, Py_ssize_t headroom_bytes):
+        self.headroom_bytes = self.used = self.room = headroom_bytes
+        self.data = bytearray(headroom_bytes)
+
+    cdef uint8_t *end_of(self, int64_t size, Py_ssize_t expected) except NULL:
+        """Where to write `size` bytes; if room must be made, then for `expected` times as much."""
+        cdef int64_t needed = self.used + size
+        cdef int64_t most = self.headroom_bytes + MAX_BODY_BYTES
+        if needed > most:
+            raise body_too_large()
+        if needed > self.room:
+            needed += min((size + 4) * expected, max(self.used, GROWTH_BYTES))
+            self.room = min(needed, most)
+            PyByteArray_Resize(self.data, self.room)
+        return <uint8_t *>PyByteArray_AS_STRING(self.data) + self.used
+
+
+def encode(records, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0):
+    """Write records one after the other; see the Python twin."""
+    cdef _Output output = _Output(headroom_bytes)
+    cdef _Headers headers = _Headers()
+    cdef bint has_headers, has_base = base_timestamp_ms is not None
+    cdef int64_t base_ms = base_timestamp_ms if has_base else -1
+    cdef int64_t max_ms = -1, timestamp_ms, delta_ms, size
+    cdef Py_ssize_t count = 0, expected = len(records) if isinstance(records, (list, tuple)) else 64
+    cdef uint8_t *start
+    cdef uint8_t *p
+    for timestamp, key, value, some_headers in records:
+        timestamp_ms = timestamp_of(timestamp)
+        if not has_base:
+            has_base, base_ms = True, timestamp_ms
+        if timestamp_ms > max_ms:
+            max_ms = timestamp_ms
+        if sub_overflow(timestamp_ms, base_ms, &delta_ms):
+            raise impossible_timestamp(timestamp)
+        if key is not None and not PyBytes_CheckExact(key):
+            key = bytes_of("key", key)
+        if value is not None and not PyBytes_CheckExact(value):
+            value = bytes_of("value", value)
+        has_headers = some_headers is not NO_HEADERS and bool(some_headers)
+        if has_headers:
+            headers.take(some_headers)
+        size = 1 + varint_size(delta_ms) + varint_size(count) + field_bytes(key)
+        size += field_bytes(value) + (headers.size_bytes if has_headers else 1)
+        start = p = output.end_of(size + varint_size(size), expected - count)
+        p = store_varint(p, size)
+        p[0] = 0  # attributes
+        p = store_varint(store_varint(p + 1, delta_ms), count)
+        p = write_bytes(write_bytes(p, key), value)
+        if has_headers:
+            p = headers.write_to(p)
+        else:
+            p[0] = 0
+            p += 1
+        output.used += p - start
+        count += 1
+    PyByteArray_Resize(output.data, output.used)
+    return Encoded(output.data, count, base_ms, max_ms)
+
+
+cdef class _Records:
+    """The records of one section: an iterator that holds the section's buffer."""
+
+    cdef _Bytes body
+    cdef record_cursor cursor
+    cdef int64_t count
+    cdef int64_t index
+    cdef object timestamp
+    cdef int64_t timestamp_ms
+
+    def __cinit__(self, section):
+        self.body = _Bytes(section[0])
+        self.count = section[1]
+        self.cursor.base_offset = section[2]
+        self.cursor.base_timestamp_ms = section[3]
+        self.cursor.has_append_time = section[4] is not None
+        self.cursor.append_time_ms = -1 if section[4] is None else section[4]
+        self.cursor.p = self.body.start
+        self.cursor.end = self.body.start + self.body.size
+        if self.count < 0 or self.count > self.body.size // MIN_RECORD_BYTES:
+            raise wrong_count(self.count, self.body.size)
+        if self.count == 0 and self.body.size > 0:
+            raise trailing_bytes(0, self.body.size)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.index >= self.count:
+            raise StopIteration
+        try:
+            return self.next_tuple()
+        except BaseException:
+            self.index = self.count  # whatever follows a broken record is noise
+            raise
+
+    cdef int check_end(self) except -1:
+        if self.cursor.p != self.cursor.end:
+            raise trailing_bytes(self.count, self.cursor.end - self.cursor.p)
+        return 0
+
+    cdef tuple next_tuple(self):
+        cdef record_view record
+        cdef int fault = next_record(&self.cursor, &record)
+        cdef tuple headers = NO_HEADERS
+        if fault:
+            raise broken_record(self.index, fault)
+        if record.header_count:
+            headers = self.headers_of(&record)
+        self.index += 1
+        if self.index == self.count:
+            self.check_end()
+        if self.timestamp is None or record.timestamp_ms != self.timestamp_ms:
+            self.timestamp_ms = record.timestamp_ms
+            self.timestamp = record.timestamp_ms  # often the same for many records in a row
+        cdef tuple decoded = (
+            record.offset, self.timestamp, object_of(&record.key), object_of(&record.value), headers
+        )
+        # Nothing in it can be part of a cycle, so the garbage collector need not look at it.
+        PyObject_GC_UnTrack(<PyObject *>decoded)
+        return decoded
+
+    cdef tuple headers_of(self, record_view *record):
+        cdef field_view key, value
+        cdef tuple headers = PyTuple_New(record.header_count)
+        cdef tuple header
+        cdef int64_t i
+        cdef int fault
+        PyObject_GC_UnTrack(<PyObject *>headers)  # nobody may find it half full
+        for i in range(record.header_count):
+            fault = next_header(record, &key, &value)
+            if fault:
+                raise broken_record(self.index, fault)
+            header = (
+                PyUnicode_DecodeUTF8(<const char *>key.p, key.size, "replace"), object_of(&value)
+            )
+            PyObject_GC_UnTrack(<PyObject *>header)
+            Py_INCREF(header)
+            PyTuple_SET_ITEM(headers, i, header)
+        if record.headers != record.end:
+            raise broken_record(self.index, FAULT_SURPLUS)
+        return headers
+
+
+cdef inline object_of(const field_view *field):
+    if field.size < 0:
+        return None
+    return PyBytes_FromStringAndSize(<const char *>field.p, field.size)
+
+
+def iterate(section):
+    """The records one by one; see the Python twin."""
+    return _Records(section)
+
+
+def decode(section):
+    """All records as tuples; see the Python twin."""
+    cdef _Records records = _Records(section)
+    cdef list decoded = [None] * records.count
+    cdef Py_ssize_t i
+    for i in range(records.count):
+        decoded[i] = records.next_tuple()
+    return decoded
+
+
+def survey(section):
+    """Walk over all records, check them as `decode` does, and keep none."""
+    cdef _Records records = _Records(section)
+    cdef record_view record
+    cdef int64_t max_ms = -1, max_offset = -1, null_keys = 0, i
+    cdef bint is_dense = True
+    cdef int fault = 0
+    with nogil:
+        for i in range(records.count):
+            fault = next_record(&records.cursor, &record)
+            if not fault:
+                fault = skip_headers(&record)
+            if fault:
+                records.index = i
+                break
+            if max_offset == -1 or record.timestamp_ms > max_ms:
+                max_ms, max_offset = record.timestamp_ms, record.offset
+            null_keys += record.key.size < 0
+            if <uint64_t>record.offset - <uint64_t>records.cursor.base_offset != <uint64_t>i:
+                is_dense = False
+    if fault:
+        raise broken_record(records.index, fault)
+    if records.count:
+        records.check_end()
+    return Survey(max_ms, max_offset, null_keys, is_dense)
+
+
+include "_codec_columns.pxi"

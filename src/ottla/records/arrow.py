@@ -1,0 +1,235 @@
+"""Batches to Arrow columns and back, without a Python object per record.
+
+`pyarrow` is an extra: it is imported when a function here is called, and not before.  Columns are
+copied out of the batches once, and keep nothing of them alive.
+"""
+
+from collections.abc import Iterable
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.records.batch import MAX_DECOMPRESSED_BYTES, Batch
+from ottla.records.builder import BatchOptions, build_columns
+from ottla.records.compression import Compression
+from ottla.records.kernel import kernel
+from ottla.records.shapes import Binary, BinaryColumn, Columns, HeaderColumn, UnwrittenColumns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMN_NAMES: Final = ("key", "value", "offset", "timestamp", "headers")
+_PLAIN: Final = BatchOptions()
+
+
+def pyarrow() -> ModuleType:
+    """The library, or an error that says how to get it."""
+    try:
+        import pyarrow as module
+    except ModuleNotFoundError as error:
+        if error.name != "pyarrow":
+            raise
+        raise ModuleNotFoundError(
+            "Arrow columns need pyarrow: pip install 'ottla[arrow]'", name="pyarrow"
+        ) from error
+    library: ModuleType = module
+    return library
+
+
+@cache
+def schema() -> "pa.Schema":
+    """The columns of `to_arrow`: key, value, offset, timestamp, headers."""
+    pa = pyarrow()
+    return pa.schema(
+        [
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            pa.field("offset", pa.int64(), nullable=False),
+            pa.field("timestamp", pa.timestamp("ms", tz="UTC"), nullable=False),
+            pa.field("headers", _header_type(pa), nullable=False),
+        ]
+    )
+
+
+def to_arrow(
+    batches: Iterable[Batch], *, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> "pa.RecordBatch":
+    """The records of all `batches` as one Arrow record batch.
+
+    Checksums are not checked here, and control batches are decoded like any other: whoever
+    fetched the batches knows which of them are meant for users.
+
+    Args:
+        batches: Read to the end before anything is decoded.
+        max_bytes: What all compressed batches together may grow to.
+
+    Raises:
+        BatchError: A batch is broken, the bound was passed, or a column would exceed 2 GiB.
+    """
+    sections = []
+    for batch in batches:
+        section = batch.section(max_bytes)
+        if batch.compression is not Compression.NONE:
+            max_bytes -= len(section.body)
+        sections.append(section)
+    return _record_batch(pyarrow(), kernel.columns(sections))
+
+
+def _record_batch(pa: ModuleType, columns: Columns) -> "pa.RecordBatch":
+    count = columns.record_count
+
+    def array(data_type: Any, buffer: bytes) -> Any:
+        return pa.Array.from_buffers(data_type, count, [None, pa.py_buffer(buffer)])
+
+    headers = columns.headers
+    entry_count = len(headers.keys.offsets) // 4 - 1
+    entries = pa.Array.from_buffers(
+        _header_type(pa).value_type,
+        entry_count,
+        [None],
+        children=[
+            _binary_array(pa, pa.string(), headers.keys, entry_count),
+            _binary_array(pa, pa.binary(), headers.values, entry_count),
+        ],
+    )
+    arrays = [
+        _binary_array(pa, pa.binary(), columns.key, count),
+        _binary_array(pa, pa.binary(), columns.value, count),
+        array(pa.int64(), columns.offset),
+        array(pa.timestamp("ms", tz="UTC"), columns.timestamp_ms),
+        pa.Array.from_buffers(
+            _header_type(pa), count, [None, pa.py_buffer(headers.offsets)], children=[entries]
+        ),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema())
+
+
+def _binary_array(
+    pa: ModuleType, data_type: "pa.DataType", column: BinaryColumn, count: int
+) -> "pa.Array":
+    validity = None if column.validity is None else pa.py_buffer(column.validity)
+    buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(data_type, count, buffers)
+
+
+@cache
+def _header_type(pa: ModuleType) -> "pa.DataType":
+    key = pa.field("key", pa.string(), nullable=False)
+    return pa.list_(pa.struct([key, ("value", pa.binary())]))
+
+
+def from_arrow(
+    rows: "pa.RecordBatch | pa.Table", *, timestamp_ms: int, options: BatchOptions = _PLAIN
+) -> bytearray:
+    """The bytes of one batch with a record for each row.
+
+    Columns are found by name, and those that are missing are null: `key` and `value` (binary or
+    text), `timestamp` (a timestamp of any unit, or integer milliseconds), `headers` (lists of key
+    and value, or maps).  `offset` is ignored, because the broker gives each record a new one.
+
+    Args:
+        rows: At least one row.
+        timestamp_ms: For rows without a timestamp.
+        options: What the batch says of itself.
+
+    Raises:
+        TypeError: A column has a type that cannot be written.
+        ValueError: A column is not known, there are no rows, a header key is null, or a
+            timestamp is below -1.
+        BatchError: The rows are more than one batch can hold.
+    """
+    pa = pyarrow()
+    if unknown := set(rows.column_names) - set(COLUMN_NAMES):
+        raise ValueError(f"columns {sorted(unknown)} are none of {', '.join(COLUMN_NAMES)}")
+
+    def column(name: str) -> Any:
+        if name not in rows.column_names:
+            return None
+        found = rows.column(name)
+        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+    key, value, timestamp, headers = map(column, ("key", "value", "timestamp", "headers"))
+    columns = UnwrittenColumns(
+        rows.num_rows,
+        timestamp_ms if timestamp is None else _timestamps_ms(pa, timestamp, timestamp_ms),
+        None if key is None else _binary_column(_as_binary(pa, "key", key)),
+        None if value is None else _binary_column(_as_binary(pa, "value", value)),
+        None if headers is None else _header_column(pa, headers),
+    )
+    return build_columns(columns, options)
+
+
+def murmur2_of(keys: "pa.Array") -> "pa.Int32Array":
+    """The murmur2 hash of each key, null where the key is null."""
+    pa = pyarrow()
+    column = _binary_column(_as_binary(pa, "key", keys))
+    hashes = pa.py_buffer(kernel.murmur2_column(column, len(keys)))
+    array = pa.Array.from_buffers(pa.int32(), len(keys), [None, hashes])
+    if not keys.null_count:
+        return array
+    from pyarrow import compute
+
+    return compute.if_else(keys.is_valid(), array, None)
+
+
+def _as_binary(pa: ModuleType, name: str, array: Any) -> Any:
+    if array.type == pa.binary() or array.type == pa.string():
+        return array
+    types = pa.types
+    if not (
+        types.is_large_binary(array.type)
+        or types.is_large_string(array.type)
+        or types.is_fixed_size_binary(array.type)
+        or types.is_null(array.type)
+    ):
+        raise TypeError(f"column {name} must be binary or text, not {array.type}")
+    return array.cast(pa.binary())
+
+
+def _timestamps_ms(pa: ModuleType, array: Any, default_ms: int) -> Binary:
+    if array.type == pa.timestamp("ms", tz="UTC"):
+        pass
+    elif pa.types.is_timestamp(array.type):
+        # Not "safe": the protocol has no microseconds, so cutting them off is no loss to report.
+        array = array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False)
+    elif array.type != pa.int64() and not pa.types.is_null(array.type):
+        raise TypeError(f"column timestamp must be a timestamp or int64, not {array.type}")
+    if array.null_count:
+        array = array.cast(pa.int64()).fill_null(default_ms)
+    buffer = array.buffers()[1]
+    return memoryview(buffer or b"")[8 * array.offset :]
+
+
+def _binary_column(array: Any) -> BinaryColumn:
+    validity, offsets, data = array.buffers()
+    # Arrow may leave out what no row needs.
+    return BinaryColumn(
+        offsets or bytes(4), data or b"", validity if array.null_count else None, array.offset
+    )
+
+
+def _header_column(pa: ModuleType, array: Any) -> HeaderColumn:
+    wanted = _header_type(pa)
+    types = pa.types
+    if not (
+        types.is_list(array.type) or types.is_large_list(array.type) or types.is_map(array.type)
+    ):
+        raise TypeError(f"column headers must be a list of key and value, not {array.type}")
+    if array.type == wanted:
+        entries = array.values
+    elif types.is_map(array.type):
+        entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
+    else:
+        array = array.cast(pa.list_(array.type.value_type))
+        entries = array.values
+    if entries.type != wanted.value_type:
+        entries = entries.cast(wanted.value_type)
+    keys, values = entries.flatten()
+    validity, offsets = array.buffers()[:2]
+    return HeaderColumn(
+        offsets or bytes(4),
+        _binary_column(keys),
+        _binary_column(values),
+        validity if array.null_count else None,
+        array.offset,
+    )

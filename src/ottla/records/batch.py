@@ -1,0 +1,340 @@
+"""A view on the bytes of one record batch.
+
+The header is parsed once, the bytes are never copied, and the records are read only when asked
+for.  The checksum covers everything from the attributes on; base offset and leader epoch lie
+before it, so that a broker can set them in place without touching the rest.
+
+    0        8        12       16  17    21         23                 27
+    base     batch    leader   ma- crc   attributes last offset delta  base timestamp ...
+    offset   length   epoch    gic
+    ... 27             35            43           51              53             57            61
+        base timestamp max timestamp producer id  producer epoch  base sequence  record count  ...
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import Final, Self
+
+from ottla.errors import BatchError, ErrorCode
+from ottla.records.compression import Compression, decompress
+from ottla.records.kernel import kernel
+from ottla.records.shapes import (
+    BATCH_HEADER_BYTES,
+    MAX_INT32,
+    Binary,
+    Decoded,
+    Section,
+    Survey,
+)
+
+MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
+"""What the records of one batch may grow to, unless the caller says otherwise.
+
+A batch has 1 MiB by default, and a whole fetch 50 MiB, so no honest batch comes near it, while
+8 KiB of hostile zstd would otherwise grow to 256 MiB.
+"""
+
+MAGIC: Final = 2
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_LEADER_EPOCH: Final = -1
+
+LOG_OVERHEAD_BYTES: Final = 12
+"""Base offset and batch length: what the batch length does not count."""
+
+_LENGTH_AT: Final = 8
+_LEADER_EPOCH_AT: Final = 12
+_MAGIC_AT: Final = 16
+CRC_AT: Final = 17
+CHECKED_FROM: Final = 21
+"""Where the attributes lie, and where the part begins that the checksum covers."""
+_MAX_TIMESTAMP_AT: Final = 35
+
+HEADER: Final = Struct(">qiibIhiqqqhii")
+_INT64: Final = Struct(">q")
+_INT32: Final = Struct(">i")
+UINT32: Final = Struct(">I")
+_INT16: Final = Struct(">h")
+
+COMPRESSION_BITS: Final = 0x07
+LOG_APPEND_TIME_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+
+
+class TimestampType(IntEnum):
+    """Who set the timestamps: the producer, or the broker when it appended the batch."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class Batch:
+    """One batch of magic 2.  Make it with `Batch.parse` or `batches`."""
+
+    __slots__ = (
+        "_base_offset",
+        "_partition_leader_epoch",
+        "attributes",
+        "base_sequence",
+        "base_timestamp_ms",
+        "crc",
+        "data",
+        "last_offset_delta",
+        "max_timestamp_ms",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+    )
+
+    data: memoryview
+    """The whole batch, nothing else.  Not a copy: it keeps the buffer it came from alive."""
+    _base_offset: int
+    _partition_leader_epoch: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    def __init__(self, data: memoryview) -> None:
+        """Take in the header of `data`, which `size_of_batch` has found to be one whole batch."""
+        self.data = data
+        (
+            self._base_offset,
+            _batch_length_bytes,
+            self._partition_leader_epoch,
+            _magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp_ms,
+            self.max_timestamp_ms,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        ) = HEADER.unpack_from(data)
+        if self.record_count < 0 or self.last_offset_delta < 0:
+            raise BatchError(
+                ErrorCode.INVALID_RECORD,
+                f"record count {self.record_count} and last offset delta {self.last_offset_delta} "
+                "must not be negative",
+            )
+
+    @classmethod
+    def parse(cls, data: Binary) -> Self:
+        """A view on `data`, which must be one whole batch and no more.  The CRC is not checked.
+
+        Raises:
+            BatchError: The bytes are not one batch of magic 2.
+        """
+        view = _byte_view(data)
+        size_bytes = size_of_batch(view)
+        if size_bytes != len(view):
+            raise BatchError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"the batch says it has {size_bytes} bytes, but {len(view)} are at hand",
+            )
+        return cls(view)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Batch {self.base_offset}..{self.last_offset}, {self.record_count} records, "
+            f"{self.size_bytes} bytes, attributes {self.attributes:#04x}>"
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.data)
+
+    @property
+    def base_offset(self) -> int:
+        return self._base_offset
+
+    @base_offset.setter
+    def base_offset(self, offset: int) -> None:
+        """Set in place; the data must be writable."""
+        _INT64.pack_into(self.data, 0, offset)
+        self._base_offset = offset
+
+    @property
+    def partition_leader_epoch(self) -> int:
+        return self._partition_leader_epoch
+
+    @partition_leader_epoch.setter
+    def partition_leader_epoch(self, epoch: int) -> None:
+        """Set in place; the data must be writable."""
+        _INT32.pack_into(self.data, _LEADER_EPOCH_AT, epoch)
+        self._partition_leader_epoch = epoch
+
+    @property
+    def last_offset(self) -> int:
+        return self._base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self._base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence numbers start again at 0 after 2**31 - 1."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & MAX_INT32
+
+    @property
+    def compression(self) -> Compression:
+        """How the records are compressed.
+
+        Raises:
+            BatchError: The number is none that the protocol knows.
+        """
+        return Compression(self.attributes & COMPRESSION_BITS)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        is_append_time = self.attributes & LOG_APPEND_TIME_BIT
+        return TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When compaction may drop the tombstones and markers in here; `None` if not yet known."""
+        return self.base_timestamp_ms if self.attributes & DELETE_HORIZON_BIT else None
+
+    def check_crc(self) -> None:
+        """Compare the checksum with the bytes.
+
+        Raises:
+            BatchError: They differ; the bytes were damaged on their way or on disk.
+        """
+        computed = kernel.crc32c(self.data[CHECKED_FROM:])
+        if computed != self.crc:
+            raise BatchError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"the batch at offset {self.base_offset} has checksum {self.crc:#010x}, "
+                f"but its bytes give {computed:#010x}",
+            )
+
+    def stamp_append_time(self, append_time_ms: int) -> None:
+        """Make this a LogAppendTime batch, in place: `append_time_ms` becomes every timestamp."""
+        attributes = self.attributes | LOG_APPEND_TIME_BIT
+        _INT64.pack_into(self.data, _MAX_TIMESTAMP_AT, append_time_ms)
+        _INT16.pack_into(self.data, CHECKED_FROM, attributes)
+        self.attributes, self.max_timestamp_ms = attributes, append_time_ms
+        self.crc = kernel.crc32c(self.data[CHECKED_FROM:])
+        UINT32.pack_into(self.data, CRC_AT, self.crc)
+
+    def section(self, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Section:
+        """The records as the codec reads them, decompressed if need be.
+
+        Raises:
+            BatchError: The records cannot be decompressed, or not into `max_bytes`.
+        """
+        body: Binary = self.data[BATCH_HEADER_BYTES:]
+        compression = self.compression
+        if compression is not Compression.NONE and len(body) > 0:
+            body = decompress(compression, body, max_bytes)
+        append_time_ms = self.max_timestamp_ms if self.attributes & LOG_APPEND_TIME_BIT else None
+        return Section(
+            body, self.record_count, self._base_offset, self.base_timestamp_ms, append_time_ms
+        )
+
+    def records(self, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Decoded]:
+        """Each record as (offset, timestamp in ms, key, value, headers), read when it is asked for.
+
+        Raises:
+            BatchError: The records are not what the header announced.  What was yielded before
+                a broken record is good.
+        """
+        return kernel.iterate(self.section(max_bytes))
+
+    def record_list(self, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[Decoded]:
+        """All records at once: faster than `records`, and all or nothing."""
+        return kernel.decode(self.section(max_bytes))
+
+    def survey(self, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Survey:
+        """Check all records as `record_list` does, and keep only what a broker asks about them."""
+        return kernel.survey(self.section(max_bytes))
+
+
+def batches(data: Binary, *, partial_tail: bool) -> Iterator[Batch]:
+    """The batches in `data`, one after the other.
+
+    With `partial_tail` a last batch that is cut short ends the walk, as it does in a fetch
+    response, which a broker cuts where the byte limit falls.  Without, it is an error.
+
+    Raises:
+        BatchError: Something that is not a batch of magic 2, or a partial one that may not be.
+    """
+    view = _byte_view(data)
+    position = 0
+    while position < len(view):
+        rest = view[position:]
+        if partial_tail and _is_partial(rest):
+            return
+        size_bytes = size_of_batch(rest)
+        yield Batch(rest[:size_bytes])
+        position += size_bytes
+
+
+def size_of_batch(view: memoryview) -> int:
+    """How many bytes the batch at the start of `view` has, all of them at hand.
+
+    Raises:
+        BatchError: No whole batch of magic 2 starts here.
+    """
+    if len(view) <= _MAGIC_AT:
+        raise BatchError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"{len(view)} bytes are less than the header of a batch, which has "
+            f"{BATCH_HEADER_BYTES}",
+        )
+    _check_magic(view[_MAGIC_AT])
+    size_bytes: int = LOG_OVERHEAD_BYTES + _INT32.unpack_from(view, _LENGTH_AT)[0]
+    if not BATCH_HEADER_BYTES <= size_bytes <= len(view):
+        raise BatchError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"the batch says it has {size_bytes} bytes, but {len(view)} are at hand "
+            f"and {BATCH_HEADER_BYTES} is the least",
+        )
+    return size_bytes
+
+
+def _is_partial(view: memoryview) -> bool:
+    """Whether the bytes end inside the batch.  False too where no batch starts at all."""
+    if len(view) <= _MAGIC_AT:
+        return True
+    size_bytes: int = LOG_OVERHEAD_BYTES + _INT32.unpack_from(view, _LENGTH_AT)[0]
+    return view[_MAGIC_AT] == MAGIC and size_bytes >= BATCH_HEADER_BYTES and size_bytes > len(view)
+
+
+def _check_magic(magic: int) -> None:
+    if magic in (0, 1):
+        raise BatchError(
+            ErrorCode.INVALID_RECORD,
+            f"magic {magic} is the record format from before Kafka 0.11, which is not supported; "
+            "use a client that sends magic 2 (every one since 2017 can)",
+        )
+    if magic != MAGIC:
+        raise BatchError(ErrorCode.CORRUPT_MESSAGE, f"magic {magic} is no record format")
+
+
+def _byte_view(data: Binary) -> memoryview:
+    view = memoryview(data)
+    return view if view.format == "B" and view.contiguous and view.ndim == 1 else view.cast("B")

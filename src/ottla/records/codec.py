@@ -1,0 +1,398 @@
+"""How records lie inside a batch: the readable twin of `_codec.pyx`.
+
+A record is its length and then attributes (unused), timestamp delta, offset delta, key, value and
+headers; numbers are zigzag varints, and the length -1 stands for null.  Both twins have the same
+names, accept the same input and refuse the same bytes with the same `BatchError`: a length above
+what is left, or below -1, a number that is too long, surplus bytes, a wrong record count.
+
+Header keys that are not UTF-8 are read with replacement characters, as Kafka's own consumer does:
+a record that everybody else can read must not block a partition here.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from operator import index
+from typing import Final
+
+from ottla.records.faults import (
+    Fault,
+    body_too_large,
+    broken_record,
+    column_too_large,
+    trailing_bytes,
+    wrong_count,
+)
+from ottla.records.plain_hashes import crc32c, murmur2, murmur2_column
+from ottla.records.rows import BinaryColumnWriter, binary_rows, integers, is_valid, validity_of
+from ottla.records.shapes import (
+    MAX_BODY_BYTES,
+    MAX_INT32,
+    MAX_INT64,
+    MIN_RECORD_BYTES,
+    NO_TIMESTAMP_MS,
+    Binary,
+    Columns,
+    Decoded,
+    DecodedHeaders,
+    Encoded,
+    HeaderColumn,
+    Headers,
+    Section,
+    Survey,
+    Unwritten,
+    UnwrittenColumns,
+)
+
+__all__ = [
+    "columns",
+    "crc32c",
+    "decode",
+    "encode",
+    "encode_columns",
+    "iterate",
+    "murmur2",
+    "murmur2_column",
+    "survey",
+]
+
+_CACHED_VARINTS: Final = 1 << 16
+"""Batches of this many records find each of their offset deltas ready made."""
+
+
+class _Varints(dict[int, bytes]):
+    """Number -> its varint between two constants; those of small numbers are kept."""
+
+    def __init__(self, before: bytes = b"", after: bytes = b"") -> None:
+        super().__init__()
+        self._before, self._after = before, after
+
+    def __missing__(self, number: int) -> bytes:
+        raw = (number << 1) ^ (number >> 63)
+        varint = bytearray()
+        while raw > 0x7F:
+            varint.append(raw & 0x7F | 0x80)
+            raw >>= 7
+        varint.append(raw)
+        whole = self._before + varint + self._after
+        if 0 <= number < _CACHED_VARINTS:
+            self[number] = whole
+        return whole
+
+
+_VARINT: Final = _Varints()
+_LENGTH_AND_ATTRIBUTES: Final = _Varints(after=b"\0")
+_NULL_KEY_AND_VALUE_LENGTH: Final = _Varints(before=b"\1")
+_NULL: Final = b"\1"
+_NO_HEADERS: Final = b"\0"
+
+
+def encode(
+    records: Iterable[Unwritten], base_timestamp_ms: int | None = None, headroom_bytes: int = 0
+) -> Encoded:
+    """Write records one after the other, with `headroom_bytes` zero bytes before the first.
+
+    Timestamps are relative to `base_timestamp_ms`, or to that of the first record.
+
+    Raises:
+        TypeError: A key or value is not bytes, bytearray, memoryview or None; a header key is
+            not str; a timestamp is not an integer.
+        ValueError: A record does not have four parts, or a timestamp is outside [-1, 2**63 - 1].
+        BatchError: The records are more than a batch can hold.
+    """
+    varint, opening, value_opening = _VARINT, _LENGTH_AND_ATTRIBUTES, _NULL_KEY_AND_VALUE_LENGTH
+    parts: list[bytes] = [bytes(headroom_bytes)]
+    max_timestamp_ms = NO_TIMESTAMP_MS
+    record_count = 0
+    for timestamp_ms, key, value, headers in records:
+        if type(timestamp_ms) is not int:
+            timestamp_ms = index(timestamp_ms)
+        if timestamp_ms > max_timestamp_ms:
+            max_timestamp_ms = timestamp_ms
+        elif timestamp_ms < NO_TIMESTAMP_MS:
+            raise _impossible_timestamp(timestamp_ms)
+        if base_timestamp_ms is None:
+            base_timestamp_ms = timestamp_ms
+        timestamp = varint[timestamp_ms - base_timestamp_ms]
+        offset = varint[record_count]
+        record_count += 1
+        if key is None and type(value) is bytes and not headers:  # most records, three times faster
+            size = value_opening[len(value)]
+            length = len(timestamp) + len(offset) + len(size) + len(value) + 2
+            parts += opening[length], timestamp, offset, size, value, _NO_HEADERS
+        else:
+            payload = _field("key", key) + _field("value", value) + _headers(headers)
+            length = len(timestamp) + len(offset) + len(payload) + 1
+            parts += opening[length], timestamp, offset, payload
+        if length > MAX_BODY_BYTES:
+            raise body_too_large()
+    base_timestamp_ms = NO_TIMESTAMP_MS if base_timestamp_ms is None else base_timestamp_ms
+    encoded = Encoded(bytearray().join(parts), record_count, base_timestamp_ms, max_timestamp_ms)
+    return _checked(encoded, headroom_bytes)
+
+
+def _checked(encoded: Encoded, headroom_bytes: int) -> Encoded:
+    if encoded.max_timestamp_ms - min(encoded.base_timestamp_ms, 0) > MAX_INT64:
+        raise _impossible_timestamp(encoded.max_timestamp_ms)
+    if len(encoded.data) - headroom_bytes > MAX_BODY_BYTES:
+        raise body_too_large()
+    return encoded
+
+
+def _impossible_timestamp(timestamp_ms: int) -> ValueError:
+    return ValueError(
+        f"timestamp {timestamp_ms} ms is outside [-1, 2**63 - 1], or that far from the first"
+    )
+
+
+def _field(what: str, field: Binary | None) -> bytes:
+    if field is None:
+        return _NULL
+    if type(field) is bytes and len(field) <= MAX_BODY_BYTES:
+        return _VARINT[len(field)] + field
+    if not isinstance(field, bytes | bytearray | memoryview):
+        raise TypeError(
+            f"a {what} must be bytes, bytearray, memoryview or None, not {type(field).__name__}"
+        )
+    if memoryview(field).nbytes > MAX_BODY_BYTES:
+        raise body_too_large()
+    data = bytes(field)
+    return _VARINT[len(data)] + data
+
+
+def _headers(headers: Headers | None) -> bytes:
+    if not headers:
+        return _NO_HEADERS
+    parts = []
+    for key, value in headers:
+        if not isinstance(key, str):
+            raise TypeError(f"a header key must be str, not {type(key).__name__}")
+        parts.append(_field("header key", key.encode()) + _field("header value", value))
+    return _VARINT[len(parts)] + b"".join(parts)
+
+
+def decode(section: Section) -> list[Decoded]:
+    """All records as tuples of offset, timestamp in ms, key, value and headers.
+
+    Raises:
+        BatchError: The bytes are not the records that the batch announced.
+    """
+    return list(iterate(section))
+
+
+def iterate(section: Section) -> Iterator[Decoded]:
+    """The records one by one, as `decode` gives them; an error comes when it is reached."""
+    body = bytes(memoryview(section.body))
+    if section.record_count < 0 or section.record_count > len(body) // MIN_RECORD_BYTES:
+        raise wrong_count(section.record_count, len(body))
+    if section.record_count == 0 and body:
+        raise trailing_bytes(0, len(body))
+    return _walk(body, section)
+
+
+def _walk(body: bytes, section: Section) -> Iterator[Decoded]:
+    _, record_count, base_offset, base_timestamp_ms, append_time_ms = section
+    position = 0
+    for record_index in range(record_count):
+        fault = Fault.LENGTH
+        try:
+            length, position = _number(body, position, 32)
+            if not 0 <= length <= len(body) - position:
+                raise ValueError
+            record = body[position : position + length]
+            position += length
+            fault = Fault.TIMESTAMP
+            delta, at = _number(record, 1, 64)
+            timestamp_ms = base_timestamp_ms + delta
+            if not -MAX_INT64 - 1 <= timestamp_ms <= MAX_INT64:
+                raise ValueError
+            fault = Fault.OFFSET
+            delta, at = _number(record, at, 32)
+            offset = base_offset + delta
+            if not -MAX_INT64 - 1 <= offset <= MAX_INT64:
+                raise ValueError
+            fault = Fault.KEY
+            key, at = _bytes_at(record, at)
+            fault = Fault.VALUE
+            value, at = _bytes_at(record, at)
+            fault = Fault.HEADER_COUNT
+            header_count, at = _number(record, at, 32)
+        except (IndexError, ValueError):
+            raise broken_record(record_index, fault) from None
+        headers: DecodedHeaders = ()
+        if header_count:
+            headers, at = _headers_at(record, at, header_count, record_index)
+        if at != length:
+            raise broken_record(record_index, Fault.SURPLUS)
+        if record_index == record_count - 1 and position != len(body):
+            raise trailing_bytes(record_count, len(body) - position)
+        if append_time_ms is not None:
+            timestamp_ms = append_time_ms
+        yield offset, timestamp_ms, key, value, headers
+
+
+def _headers_at(
+    record: bytes, at: int, header_count: int, record_index: int
+) -> tuple[DecodedHeaders, int]:
+    # A header takes two bytes at least, so this refuses counts that memory should not be spent on.
+    if not 0 <= header_count <= (len(record) - at) // 2:
+        raise broken_record(record_index, Fault.HEADER_COUNT)
+    headers = []
+    for _ in range(header_count):
+        fault = Fault.HEADER_KEY
+        try:
+            key, at = _bytes_at(record, at)
+            if key is None:
+                raise ValueError
+            fault = Fault.HEADER_VALUE
+            value, at = _bytes_at(record, at)
+        except (IndexError, ValueError):
+            raise broken_record(record_index, fault) from None
+        headers.append((key.decode(errors="replace"), value))
+    return tuple(headers), at
+
+
+def _number(data: bytes, position: int, bits: int) -> tuple[int, int]:
+    """Read a zigzag varint; IndexError where the data ends, ValueError above `bits` bits."""
+    raw = data[position]
+    position += 1
+    if raw > 0x7F:
+        raw &= 0x7F
+        shift = 7
+        while True:
+            byte = data[position]
+            position += 1
+            raw |= (byte & 0x7F) << shift
+            if byte <= 0x7F:
+                break
+            shift += 7
+            if shift >= bits:
+                raise ValueError
+        if raw >> bits:
+            raise ValueError
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def _bytes_at(record: bytes, at: int) -> tuple[bytes | None, int]:
+    raw = record[at]
+    if raw <= 0x7F:  # `_number` would do, but most lengths are short, and calls are dear
+        size = (raw >> 1) ^ -(raw & 1)
+        at += 1
+    else:
+        size, at = _number(record, at, 32)
+    if size < 0:
+        if size != -1:
+            raise ValueError
+        return None, at
+    end = at + size
+    if end > len(record):
+        raise ValueError
+    return record[at:end], end
+
+
+def survey(section: Section) -> Survey:
+    """Walk over all records, check them as `decode` does, and keep none."""
+    max_timestamp_ms, max_timestamp_offset = NO_TIMESTAMP_MS, -1
+    null_key_count = 0
+    is_dense = True
+    expected_offset = section.base_offset
+    for offset, timestamp_ms, key, _value, _headers in iterate(section):
+        if max_timestamp_offset == -1 or timestamp_ms > max_timestamp_ms:
+            max_timestamp_ms, max_timestamp_offset = timestamp_ms, offset
+        null_key_count += key is None
+        is_dense = is_dense and offset == expected_offset
+        expected_offset += 1
+    return Survey(max_timestamp_ms, max_timestamp_offset, null_key_count, is_dense)
+
+
+def columns(sections: Sequence[Section]) -> Columns:
+    """The records of all sections as one set of columns.
+
+    Raises:
+        BatchError: As for `decode`; or a column would exceed 2 GiB.
+    """
+    offsets, timestamps_ms, header_ends = array("q"), array("q"), array("i", (0,))
+    keys, values = BinaryColumnWriter("key"), BinaryColumnWriter("value")
+    header_keys, header_values = BinaryColumnWriter("headers"), BinaryColumnWriter("headers")
+    header_count = 0
+    for section in sections:
+        for offset, timestamp_ms, key, value, headers in iterate(section):
+            offsets.append(offset)
+            timestamps_ms.append(timestamp_ms)
+            keys.append(key)
+            values.append(value)
+            for header_key, header_value in headers:
+                header_keys.append(header_key.encode())
+                header_values.append(header_value)
+            header_count += len(headers)
+            if header_count > MAX_INT32:
+                raise column_too_large("headers")
+            header_ends.append(header_count)
+    return Columns(
+        len(offsets),
+        offsets.tobytes(),
+        timestamps_ms.tobytes(),
+        keys.finish(),
+        values.finish(),
+        HeaderColumn(header_ends.tobytes(), header_keys.finish(), header_values.finish()),
+    )
+
+
+def encode_columns(
+    columns: UnwrittenColumns, base_timestamp_ms: int | None = None, headroom_bytes: int = 0
+) -> Encoded:
+    """Write the rows of columns as `encode` writes records.
+
+    Raises:
+        ValueError: A buffer is too short for its rows, a row lies outside its data, a header key
+            is null or not UTF-8, or a timestamp is outside [-1, 2**63 - 1].
+        BatchError: The records are more than a batch can hold.
+    """
+    return encode(_unwritten(columns), base_timestamp_ms, headroom_bytes)
+
+
+def _unwritten(columns: UnwrittenColumns) -> Iterator[Unwritten]:
+    record_count, timestamp_ms, key, value, headers = columns
+    if record_count < 0:
+        raise ValueError(f"columns cannot have {record_count} rows")
+    timestamps_ms = (
+        repeat(timestamp_ms, record_count)
+        if isinstance(timestamp_ms, int)
+        else integers("timestamp", timestamp_ms, "q", 0, record_count)
+    )
+    return zip(
+        timestamps_ms,
+        repeat(None, record_count) if key is None else binary_rows("key", key, record_count),
+        repeat(None, record_count) if value is None else binary_rows("value", value, record_count),
+        repeat(None, record_count) if headers is None else _header_rows(headers, record_count),
+        strict=True,
+    )
+
+
+def _header_rows(column: HeaderColumn, row_count: int) -> Iterator[Headers | None]:
+    ends = integers("headers", column.offsets, "i", column.first_row, row_count + 1)
+    validity = validity_of("headers", column, row_count)
+    for row in range(row_count):
+        start, end = ends[row], ends[row + 1]
+        if not is_valid(validity, column.first_row + row):
+            yield None
+            continue
+        if not 0 <= start <= end:
+            raise ValueError(f"column headers: row {row} lies outside its data")
+        yield list(_header_entries(column, start, end - start))
+
+
+def _header_entries(
+    column: HeaderColumn, first: int, count: int
+) -> Iterator[tuple[str, bytes | None]]:
+    keys = column.keys._replace(first_row=column.keys.first_row + first)
+    values = column.values._replace(first_row=column.values.first_row + first)
+    for key, value in zip(
+        binary_rows("headers", keys, count), binary_rows("headers", values, count), strict=True
+    ):
+        if key is None:
+            raise ValueError("column headers: a header key is null")
+        try:
+            yield key.decode(), value
+        except UnicodeDecodeError as error:
+            raise ValueError("column headers: a header key is not UTF-8") from error
