@@ -1,0 +1,9 @@
+"""How fast we are, as ratios to named peers in the same run.
+
+Start with `__main__`, the command; then `harness`, which races two contestants, and `records` and
+`wire`, which say who races whom at what.  `child` runs one table in a process of its own, and
+`report` words the outcome.
+
+A figure is worth something only if both contestants did the same work.  So each race compares
+what they give before it times them, and a difference is an error, not a footnote.
+"""

@@ -1,0 +1,100 @@
+"""The outcome of races in words: a table for the terminal, and the page bench/RESULTS.md.
+
+Figures without the machine, the versions and the command are hearsay, so these always go along.
+"""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from bench.harness import ROUND_COUNT, ROUND_NS, Outcome
+
+PACKAGES = ("ottla", "aiokafka", "kafka-python", "crc32c", "kio", "pyarrow", "Cython")
+
+HEADINGS = {"records": "Record batches", "wire": "Protocol messages"}
+
+
+def table(outcomes: list[Outcome]) -> list[str]:
+    """Rows of a Markdown table, which also reads well in a terminal."""
+    heading: tuple[str, ...] = ("what", "twin", "ours", "peer", "times faster", "target", "")
+    rows = [heading, *map(_row, outcomes)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+        for row in rows
+    ]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return lines
+
+
+def _row(outcome: Outcome) -> tuple[str, ...]:
+    target = "" if outcome.target_ratio is None else f"{outcome.target_ratio:g}"
+    if outcome.reason:
+        return (outcome.title, outcome.twin, "", "", "", target, f"not run: {outcome.reason}")
+    low, high = outcome.quartiles
+    verdict = "" if outcome.target_ratio is None else "missed" if outcome.is_missed else "met"
+    return (
+        outcome.title,
+        outcome.twin,
+        f"{_duration(outcome.ours_ns)} a {outcome.item} ({outcome.ours})",
+        f"{_duration(outcome.peer_ns)} ({outcome.peer})",
+        f"**{outcome.ratio:.1f}** ({low:.1f} to {high:.1f})",
+        target,
+        verdict,
+    )
+
+
+def _duration(nanoseconds: float) -> str:
+    if nanoseconds < 1_000:
+        return f"{nanoseconds:.0f} ns"
+    return f"{nanoseconds / 1_000:.1f} µs" if nanoseconds < 1e6 else f"{nanoseconds / 1e6:.1f} ms"
+
+
+def circumstances(command: str) -> list[str]:
+    """The machine, the versions, the command."""
+    return [
+        f"- command: `{command}`",
+        f"- machine: {_processor()}, {os.cpu_count()} CPUs, {platform.system()} "
+        f"{platform.release()}; load average {os.getloadavg()[0]:.1f} at the end",
+        f"- Python: {platform.python_implementation()} {platform.python_version()}, "
+        f"{platform.python_compiler()}",
+        f"- packages: {', '.join(_versions())}",
+        f"- method: CPU time, {ROUND_COUNT} rounds in turns, each of {ROUND_NS // 1_000_000} ms "
+        "or one run; medians, and in brackets the quartiles of the rounds",
+    ]
+
+
+def _versions() -> list[str]:
+    lines = []
+    for package in PACKAGES:
+        try:
+            lines.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            lines.append(f"{package} not installed")
+    return lines
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def page(outcomes: dict[str, list[Outcome]], command: str) -> str:
+    """The whole of RESULTS.md."""
+    lines = [
+        "# Results",
+        "",
+        "Written by `make bench ARGS=--write`; do not edit.  Both contestants of a row do the same",
+        "work in the same run, which is checked before it is timed.  What each peer does is said",
+        "in `bench/records.py` and `bench/wire.py`.  Ratios travel between machines; times do not.",
+        "",
+        *circumstances(command),
+    ]
+    for name, rows in outcomes.items():
+        lines += ["", f"## {HEADINGS[name]}", "", *table(rows)]
+    return "\n".join(lines) + "\n"

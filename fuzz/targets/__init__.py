@@ -1,0 +1,1 @@
+"""What is fuzzed, one module each.  Nothing here knows the fuzzer."""
