@@ -1,0 +1,139 @@
+"""The four doors to the outside world: clock, disk, network, entropy.
+
+`ottla.runtime` opens them on the real machine, `ottla.testing` on a simulated one.  Code that takes
+a port never needs to be patched in a test.  Waiting is done on the running asyncio loop, whose time
+the simulation controls too.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch."""
+        ...
+
+
+class File(Protocol):
+    """An open file.  Writes reach the page cache at once, the disk only with `sync`."""
+
+    @property
+    def path(self) -> str:
+        """Where it is, relative to its disk's root."""
+        ...
+
+    def size_bytes(self) -> int: ...
+
+    def write(self, position: int, data: Buffer) -> None:
+        """Write all of `data` at `position`, growing the file where needed."""
+        ...
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        """Read up to `size_bytes`; fewer only at the end of the file."""
+        ...
+
+    def truncate(self, size_bytes: int) -> None: ...
+
+    def allocate(self, size_bytes: int) -> None:
+        """Reserve room up to `size_bytes`, filled with zeros: appends and syncs get cheaper."""
+        ...
+
+    def sync(self) -> None:
+        """Return once everything written so far would survive power loss."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A directory tree.  Paths are relative to its root, with `/` between folders.
+
+    Creating, renaming and removing survive power loss only after `sync_folder` of the folder.
+    All methods raise `OSError` as the operating system would.
+    """
+
+    def open(self, path: str, *, create: bool = False) -> File: ...
+
+    def names(self, folder: str) -> list[str]:
+        """The names in `folder`, sorted; "" is the root."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def make_folder(self, path: str) -> None:
+        """Create `path`; it is no error if it exists."""
+        ...
+
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Give `old` the name `new`, atomically replacing what had it."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def sync_folder(self, path: str) -> None: ...
+
+    async def sync_files(self, files: Iterable[File]) -> None:
+        """`sync` each of `files` without blocking the loop; raise the first `OSError`."""
+        ...
+
+    def free_bytes(self) -> int: ...
+
+    def lock(self) -> None:
+        """Claim the tree for this process until it ends; `OSError` if another one holds it."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything, the claim too; syncs that are under way come to their end."""
+        ...
+
+
+class Listener(Protocol):
+    """An open server port."""
+
+    @property
+    def address(self) -> tuple[str, int]: ...
+
+    def close(self) -> None:
+        """Accept no more connections; those that exist live on."""
+        ...
+
+
+class Network(Protocol):
+    async def listen(
+        self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol]
+    ) -> Listener:
+        """Open a server port; `accept` makes the protocol of each connection."""
+        ...
+
+    async def connect(
+        self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol]
+    ) -> asyncio.BaseProtocol:
+        """Connect, and return the protocol that was made for the connection."""
+        ...
+
+
+class Entropy(Protocol):
+    def random_bytes(self, count: int) -> bytes: ...
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """All four, as a broker or client takes them."""
+
+    clock: Clock
+    disk: Disk
+    network: Network
+    entropy: Entropy
