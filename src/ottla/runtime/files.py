@@ -1,0 +1,247 @@
+"""Open files of the real machine, and the bounded cache of their descriptors.
+
+However many files are open, only the most recently used hold a descriptor; the others get theirs
+back when they are used next.  Three rules keep that invisible:
+
+- A file follows its name: renaming it, or a folder above it, renames it here too.
+- A file that lost its name (removed, or replaced) keeps its descriptor until it is closed.
+- A descriptor with unsynced writes is synced before it goes.  The kernel reports a failed
+  write-back to the descriptors that are open at that time, and maybe to no one else.
+
+A failed sync is never repeated: the kernel may drop pages that it could not write and call them
+clean, so that a second `fsync` succeeds, and lies.  The file raises the error from then on.
+"""
+
+import errno
+import os
+import posixpath
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ottla.ports import Buffer
+from ottla.runtime.syncing import sync_descriptor
+
+_NO_DESCRIPTOR: Final = -1
+# What a file system says that cannot preallocate.
+_CANNOT_ALLOCATE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+class RealFile:
+    """See `ottla.ports.File`.  Belongs to the thread that opened it."""
+
+    __slots__ = (
+        "_open_files",
+        "descriptor",
+        "has_name",
+        "is_closed",
+        "is_dirty",
+        "path",
+        "pins",
+        "sync_error",
+    )
+
+    def __init__(self, open_files: "OpenFiles", path: str, descriptor: int) -> None:
+        self._open_files = open_files
+        self.path = path
+        self.descriptor = descriptor
+        self.has_name = True
+        self.is_closed = False
+        self.is_dirty = False
+        self.pins = 0
+        """Syncs in flight: the descriptor must stay open."""
+        self.sync_error: OSError | None = None
+
+    def size_bytes(self) -> int:
+        return os.fstat(self._open_files.descriptor_of(self)).st_size
+
+    def write(self, position: int, data: Buffer) -> None:
+        descriptor = self._open_files.descriptor_of(self)
+        self.is_dirty = True
+        size_bytes = data.nbytes if isinstance(data, memoryview) else len(data)
+        written = os.pwrite(descriptor, data, position)
+        while written < size_bytes:
+            # Short: there is a signal, a limit for one call, or an error, which comes next.
+            rest = memoryview(data).cast("B")[written:]
+            count = os.pwrite(descriptor, rest, position + written)
+            assert count > 0, (self.path, position, written, size_bytes)
+            written += count
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        descriptor = self._open_files.descriptor_of(self)
+        data = os.pread(descriptor, size_bytes, position)
+        if len(data) == size_bytes:
+            return data
+        # Short: either the file ends here, or one call does not give more.
+        parts = [data]
+        while data:
+            position += len(data)
+            size_bytes -= len(data)
+            data = os.pread(descriptor, size_bytes, position)
+            parts.append(data)
+        return b"".join(parts)
+
+    def truncate(self, size_bytes: int) -> None:
+        descriptor = self._open_files.descriptor_of(self)
+        self.is_dirty = True
+        os.ftruncate(descriptor, size_bytes)
+
+    def allocate(self, size_bytes: int) -> None:
+        descriptor = self._open_files.descriptor_of(self)
+        if os.fstat(descriptor).st_size >= size_bytes:
+            return
+        self.is_dirty = True
+        if hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(descriptor, 0, size_bytes)
+            except OSError as error:
+                if error.errno not in _CANNOT_ALLOCATE:
+                    raise
+            else:
+                return
+        os.ftruncate(descriptor, size_bytes)
+
+    def sync(self) -> None:
+        descriptor = self._open_files.descriptor_of(self)
+        self.refuse_if_a_sync_failed()
+        try:
+            sync_descriptor(descriptor)
+        except OSError as error:
+            self.sync_error = error
+            raise
+        self.is_dirty = False
+
+    def close(self) -> None:
+        """Let go of the file.  This syncs nothing: what was not synced may be lost."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._open_files.forget(self)
+
+    def refuse_if_a_sync_failed(self) -> None:
+        if self.sync_error is not None:
+            reason = f"an earlier sync failed ({self.sync_error.strerror}): its data may be lost"
+            raise OSError(self.sync_error.errno, reason, self.path) from self.sync_error
+
+
+class OpenFiles:
+    """Every open file below `root`, of which `max_descriptors` hold a descriptor at a time.
+
+    Files with a sync in flight, and files without a name, cannot give theirs up; only with more
+    than `max_descriptors` of these is the bound passed.
+    """
+
+    def __init__(self, root: str, max_descriptors: int) -> None:
+        self._root = root
+        self._max_descriptors = max_descriptors
+        # The holders of a descriptor, the one used longest ago first.
+        self._holders: OrderedDict[RealFile, None] = OrderedDict()
+        # Files with a name, by folder and then by path; one path may be open several times.
+        self._named: dict[str, dict[str, list[RealFile]]] = {}
+
+    @property
+    def descriptor_count(self) -> int:
+        return len(self._holders)
+
+    def open(self, path: str, flags: int) -> RealFile:
+        self._make_room()
+        file = RealFile(self, path, os.open(os.path.join(self._root, path), flags, 0o666))
+        self._holders[file] = None
+        self._name(file, path)
+        return file
+
+    def descriptor_of(self, file: RealFile) -> int:
+        """The descriptor of `file`, which is opened again if it had to give it up."""
+        if file.is_closed:
+            raise OSError(errno.EBADF, "the file is closed", file.path)
+        if file.descriptor == _NO_DESCRIPTOR:
+            self._make_room()
+            file.descriptor = os.open(os.path.join(self._root, file.path), os.O_RDWR)
+            self._holders[file] = None
+        else:
+            self._holders.move_to_end(file)
+        return file.descriptor
+
+    def at(self, path: str) -> Sequence[RealFile]:
+        """The files that are open under the name `path`."""
+        return tuple(self._named.get(posixpath.dirname(path), {}).get(path, ()))
+
+    def hold(self, files: Sequence[RealFile]) -> None:
+        """Give each of `files` a descriptor: their name is about to go."""
+        for file in files:
+            self.descriptor_of(file)
+
+    def lost_name(self, files: Sequence[RealFile]) -> None:
+        for file in files:
+            self._unname(file)
+            file.has_name = False
+
+    def renamed(self, old: str, new: str) -> None:
+        """`old`, a file or a folder, is now called `new`: so are the files at and below it."""
+        for file in (*self.at(old), *self._below(old)):
+            self._unname(file)
+            self._name(file, new + file.path[len(old) :])
+
+    def pin(self, file: RealFile) -> int:
+        descriptor = self.descriptor_of(file)
+        file.pins += 1
+        return descriptor
+
+    def unpin(self, file: RealFile) -> None:
+        file.pins -= 1
+        if file.is_closed and not file.pins:
+            self._close_descriptor(file)
+
+    def forget(self, file: RealFile) -> None:
+        """Drop a closed file; the end of a sync in flight will close its descriptor."""
+        if file.has_name:
+            self._unname(file)
+        if not file.pins:
+            self._close_descriptor(file)
+
+    def close_all(self) -> None:
+        """Close every file.  No sync may be in flight."""
+        for file in [*self._holders, *self._below("")]:
+            file.pins = 0
+            file.close()
+            self._close_descriptor(file)
+
+    def _name(self, file: RealFile, path: str) -> None:
+        file.path = path
+        self._named.setdefault(posixpath.dirname(path), {}).setdefault(path, []).append(file)
+
+    def _unname(self, file: RealFile) -> None:
+        folder = posixpath.dirname(file.path)
+        paths = self._named[folder]
+        paths[file.path].remove(file)
+        if not paths[file.path]:
+            del paths[file.path]
+        if not paths:
+            del self._named[folder]
+
+    def _below(self, folder: str) -> Iterator[RealFile]:
+        inside = f"{folder}/" if folder else ""
+        for name in [name for name in self._named if f"{name}/".startswith(inside)]:
+            for files in list(self._named[name].values()):
+                yield from list(files)
+
+    def _make_room(self) -> None:
+        """Let the file used longest ago give up its descriptor, rather one with nothing to sync."""
+        if len(self._holders) < self._max_descriptors:
+            return
+        oldest: RealFile | None = None
+        for file in self._holders:
+            if file.pins or not file.has_name:
+                continue
+            if not file.is_dirty:
+                self._close_descriptor(file)
+                return
+            oldest = oldest or file
+        if oldest is not None:
+            oldest.sync()
+            self._close_descriptor(oldest)
+
+    def _close_descriptor(self, file: RealFile) -> None:
+        if file.descriptor != _NO_DESCRIPTOR:
+            descriptor, file.descriptor = file.descriptor, _NO_DESCRIPTOR
+            self._holders.pop(file, None)
+            os.close(descriptor)

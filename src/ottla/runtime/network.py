@@ -1,0 +1,111 @@
+"""TCP on the real machine.
+
+asyncio drives a `BufferedProtocol` without a copy: use one wherever large messages arrive.
+"""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable, Sequence
+from typing import Final
+
+BACKLOG: Final = 1_024
+"""Connections that may wait to be accepted; the kernel may allow fewer (net.core.somaxconn)."""
+
+_BIND_ATTEMPTS: Final = 8
+
+
+class RealListener:
+    """See `ottla.ports.Listener`.  A host name with several addresses is listened to on each."""
+
+    def __init__(self, servers: Sequence[asyncio.Server], address: tuple[str, int]) -> None:
+        self._servers = servers
+        self._address = address
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self._address
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+
+
+class RealNetwork:
+    """See `ottla.ports.Network`."""
+
+    async def listen(
+        self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol]
+    ) -> RealListener:
+        """As the port says; port 0 takes a free one, `""` is every address of the machine."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        addresses = list(dict.fromkeys((family, to[0]) for family, _, _, _, to in found))
+        sockets = _bind_all(addresses, port)
+        servers = [await loop.create_server(accept, sock=bound) for bound in sockets]
+        bound_host, bound_port = sockets[0].getsockname()[:2]
+        return RealListener(servers, (bound_host, bound_port))
+
+    async def connect(
+        self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol]
+    ) -> asyncio.BaseProtocol:
+        _, made = await asyncio.get_running_loop().create_connection(protocol, host, port)
+        return made
+
+
+def _bind_all(addresses: Sequence[tuple[int, str | int]], port: int) -> list[socket.socket]:
+    """Bind the same port at each address.
+
+    A port that the kernel chose for the first address may be taken at the second: then it chooses
+    again, a few times.
+    """
+    for _ in range(_BIND_ATTEMPTS - 1):
+        try:
+            return _bind_each(addresses, port)
+        except OSError as error:
+            if port or error.errno != errno.EADDRINUSE:
+                raise
+    return _bind_each(addresses, port)
+
+
+def _bind_each(addresses: Sequence[tuple[int, str | int]], port: int) -> list[socket.socket]:
+    sockets: list[socket.socket] = []
+    missing: OSError | None = None
+    try:
+        for family, host in addresses:
+            try:
+                bound = _bind(family, str(host), port)
+            except OSError as error:
+                # The name has an IPv6 address (localhost often has) and the machine has no IPv6.
+                if error.errno not in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
+                    raise
+                missing = error
+            else:
+                sockets.append(bound)
+                port = port or bound.getsockname()[1]
+        if missing is not None and not sockets:
+            raise missing
+    except BaseException:
+        for bound in sockets:
+            bound.close()
+        raise
+    return sockets
+
+
+def _bind(family: int, host: str, port: int) -> socket.socket:
+    # asyncio sets TCP_NODELAY on connections whose socket names its protocol, and on no others;
+    # those that are accepted inherit it.  socket.create_server leaves it out.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # IPv4 has a socket of its own, where it is wanted.
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((host, port))
+        bound.listen(BACKLOG)
+    except OSError:
+        bound.close()
+        raise
+    return bound

@@ -1,0 +1,282 @@
+"""The real disk: descriptors are bounded, failed syncs are remembered, the thread is invisible."""
+
+import asyncio
+import contextvars
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVarTuple
+
+import pytest
+
+from ottla.runtime import disk as disk_module
+from ottla.runtime.disk import RealDisk
+from ottla.runtime.files import RealFile
+from ottla.runtime.syncing import SyncThread
+
+_Ts = TypeVarTuple("_Ts")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[RealDisk]:
+    disk = RealDisk(tmp_path / "data", max_descriptors=3)
+    yield disk
+    disk.close()
+
+
+def break_descriptor(file: RealFile) -> None:
+    """Let the next sync of `file` fail, as a broken disk would: a pipe cannot be synced."""
+    reader, writer = os.pipe()
+    os.dup2(writer, file.descriptor)
+    os.close(reader)
+    os.close(writer)
+
+
+def test_the_root_is_created(tmp_path: Path) -> None:
+    RealDisk(tmp_path / "deep" / "data").close()
+    assert (tmp_path / "deep" / "data").is_dir()
+
+
+def test_the_number_of_descriptors_is_bounded(disk: RealDisk) -> None:
+    files = [disk.open(f"file-{number}", create=True) for number in range(50)]
+    for number, file in enumerate(files):
+        file.write(0, b"%d" % number)
+        assert disk.descriptor_count <= 3
+    assert [file.read(0, 9) for file in files] == [b"%d" % number for number in range(50)]
+    for file in files:
+        file.close()
+    assert disk.descriptor_count == 0
+
+
+def test_by_default_half_of_the_descriptors_are_for_connections() -> None:
+    script = (
+        "import resource\n"
+        "from ottla.runtime.disk import RealDisk, _default_max_descriptors\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))\n"
+        "print(_default_max_descriptors())\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert answer.stdout == b"100\n"
+    assert disk_module.MOST_DESCRIPTORS <= 2**14
+
+
+def test_a_file_with_unsynced_writes_gives_up_its_descriptor_last(disk: RealDisk) -> None:
+    written = disk.open("written", create=True)
+    written.write(0, b"abc")
+    clean = [disk.open(f"clean-{number}", create=True) for number in range(2)]
+
+    disk.open("another", create=True)
+
+    assert written.descriptor >= 0
+    assert clean[0].descriptor == -1
+
+
+def test_a_descriptor_with_unsynced_writes_is_synced_before_it_goes(disk: RealDisk) -> None:
+    files = [disk.open(f"file-{number}", create=True) for number in range(3)]
+    for file in files:
+        file.write(0, b"abc")
+
+    disk.open("another", create=True)
+
+    assert [file.is_dirty for file in files] == [False, True, True]
+    assert files[0].descriptor == -1
+
+
+def test_an_error_at_giving_up_a_descriptor_is_not_lost(disk: RealDisk) -> None:
+    files = [disk.open(f"file-{number}", create=True) for number in range(3)]
+    for file in files:
+        file.write(0, b"abc")
+    break_descriptor(files[0])
+
+    with pytest.raises(OSError, match="Invalid argument"):
+        disk.open("another", create=True)
+
+    with pytest.raises(OSError, match="an earlier sync failed"):
+        files[0].sync()
+
+
+def test_a_failed_sync_is_never_repeated(disk: RealDisk) -> None:
+    file = disk.open("a", create=True)
+    file.write(0, b"abc")
+    good = os.dup(file.descriptor)
+    break_descriptor(file)
+    with pytest.raises(OSError, match="Invalid argument") as first:
+        file.sync()
+    os.dup2(good, file.descriptor)
+    os.close(good)
+
+    with pytest.raises(OSError, match=r"an earlier sync failed .*may be lost") as second:
+        file.sync()
+    with pytest.raises(OSError, match="an earlier sync failed"):
+        asyncio.run(disk.sync_files([file]))
+
+    assert first.value.errno == second.value.errno == errno.EINVAL
+    assert file.pins == 0
+
+
+def test_a_group_of_syncs_raises_the_first_error_and_remembers_each(disk: RealDisk) -> None:
+    files = [disk.open(name, create=True) for name in "abc"]
+    for file in files:
+        file.write(0, b"abc")
+    break_descriptor(files[1])
+
+    with pytest.raises(OSError, match="Invalid argument"):
+        asyncio.run(disk.sync_files(files))
+
+    assert [file.is_dirty for file in files] == [False, True, False]
+    assert [file.pins for file in files] == [0, 0, 0]
+    with pytest.raises(OSError, match="an earlier sync failed"):
+        files[1].sync()
+
+
+def test_what_is_written_during_a_sync_still_needs_one(disk: RealDisk) -> None:
+    file = disk.open("a", create=True)
+    file.write(0, b"abc")
+
+    async def sync() -> None:
+        syncing = asyncio.ensure_future(disk.sync_files([file]))
+        await asyncio.sleep(0)
+        file.write(3, b"def")
+        await syncing
+
+    asyncio.run(sync())
+    assert file.is_dirty
+
+
+def test_a_sync_goes_on_when_its_caller_is_canceled(disk: RealDisk) -> None:
+    file = disk.open("a", create=True)
+    file.write(0, b"abc")
+    errors: list[object] = []
+
+    async def sync() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
+        syncing = asyncio.ensure_future(disk.sync_files([file]))
+        await asyncio.sleep(0)
+        syncing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await syncing
+        await disk.sync_files([file])
+
+    asyncio.run(sync())
+    assert file.pins == 0
+    assert errors == []
+
+
+def test_a_file_keeps_its_descriptor_while_it_is_synced(disk: RealDisk) -> None:
+    file = disk.open("a", create=True)
+
+    async def sync() -> None:
+        syncing = asyncio.ensure_future(disk.sync_files([file]))
+        await asyncio.sleep(0)
+        for number in range(5):
+            disk.open(f"other-{number}", create=True)
+        assert file.descriptor >= 0
+        await syncing
+
+    asyncio.run(sync())
+    assert disk.descriptor_count == 3
+
+
+def test_the_descriptor_of_a_closed_file_lives_until_its_sync_is_done(disk: RealDisk) -> None:
+    file = disk.open("a", create=True)
+
+    async def sync() -> None:
+        syncing = asyncio.ensure_future(disk.sync_files([file]))
+        await asyncio.sleep(0)
+        file.close()
+        assert disk.descriptor_count == 1
+        await syncing
+
+    asyncio.run(sync())
+    assert disk.descriptor_count == 0
+
+
+def test_a_group_of_syncs_wakes_the_loop_once(disk: RealDisk) -> None:
+    files = [disk.open(name, create=True) for name in "abc"]
+    wakes: list[object] = []
+
+    class Counting(asyncio.SelectorEventLoop):
+        def call_soon_threadsafe(
+            self,
+            callback: Callable[[*_Ts], object],
+            *args: *_Ts,
+            context: contextvars.Context | None = None,
+        ) -> asyncio.Handle:
+            wakes.append(callback)
+            return super().call_soon_threadsafe(callback, *args, context=context)
+
+    with asyncio.Runner(loop_factory=Counting) as runner:
+        runner.run(disk.sync_files(files))
+        assert len(wakes) == 1
+
+
+def test_the_thread_survives_a_loop_that_closed(
+    disk: RealDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Closed(asyncio.SelectorEventLoop):
+        def call_soon_threadsafe(
+            self,
+            callback: Callable[[*_Ts], object],
+            *args: *_Ts,
+            context: contextvars.Context | None = None,
+        ) -> asyncio.Handle:
+            raise RuntimeError("Event loop is closed")
+
+    file = disk.open("a", create=True)
+    thread = SyncThread()
+
+    async def begin_and_leave() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await thread.sync([file.descriptor], lambda _: None)
+
+    loop = Closed()
+    loop.run_until_complete(begin_and_leave())
+    loop.close()
+    asyncio.run(thread.sync([file.descriptor], lambda _: None))
+    thread.stop()
+    thread.stop()
+
+    assert caplog.messages == ["a sync ended after its loop had closed; errors: [None]"]
+
+
+def test_a_locked_folder_names_the_process_that_holds_it(disk: RealDisk) -> None:
+    disk.lock()
+    script = (
+        "import sys\n"
+        "from ottla.runtime.disk import RealDisk\n"
+        "try:\n"
+        "    RealDisk(sys.argv[1]).lock()\n"
+        "except BlockingIOError as error:\n"
+        "    print(error.strerror)\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script, disk.root], capture_output=True, check=True, text=True
+    )
+    assert answer.stdout == f"the folder is in use by process {os.getpid()}\n"
+
+
+def test_a_lock_ends_with_its_process(disk: RealDisk) -> None:
+    script = "import sys; from ottla.runtime.disk import RealDisk; RealDisk(sys.argv[1]).lock()"
+    subprocess.run([sys.executable, "-c", script, disk.root], check=True)
+    disk.lock()
+
+
+def test_closing_the_disk_closes_everything(tmp_path: Path) -> None:
+    before = len(os.listdir("/dev/fd"))
+    disk = RealDisk(tmp_path / "data", max_descriptors=3)
+    disk.make_folder("f")
+    files = [disk.open(f"f/{number}", create=True) for number in range(5)]
+    disk.remove("f/4")
+    disk.lock()
+    asyncio.run(disk.sync_files(files[:2]))
+
+    disk.close()
+    disk.close()
+
+    assert len(os.listdir("/dev/fd")) == before
+    assert all(file.is_closed for file in files)
