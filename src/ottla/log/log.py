@@ -1,0 +1,259 @@
+"""The segments of one partition: append, read, roll, truncate.
+
+A log is synchronous and owned by one loop: no locks, no awaits.  The last segment is the one that
+is written to; a log without records may have no segment at all.  What is appended is visible at
+once and durable after a sync, which the owner performs::
+
+    up_to = log.next_offset
+    await disk.sync_files(log.unsynced_files())
+    log.mark_synced(up_to)
+
+Every `OSError` is passed on.  After one from `append` the log is as it was before; after one from
+a sync nobody knows what is on disk, and the owner must not go on.
+"""
+
+from collections.abc import Sequence
+
+from ottla.errors import BatchError, ErrorCode
+from ottla.log.checkpoints import write_epochs
+from ottla.log.config import LogConfig
+from ottla.log.index import MAX_RELATIVE_OFFSET
+from ottla.log.producer_state import ProducerStates
+from ottla.log.recovery import Checkpoint, recover
+from ottla.log.rolling import has_room_for
+from ottla.log.segment import Segment
+from ottla.log.view import LogView
+from ottla.ports import Disk, File
+from ottla.records.batch import Batch
+
+
+class Log(LogView):
+    """A log that is written to.  Whoever opens it is the only one who does."""
+
+    __slots__ = ()
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        folder: str,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        recovery_point: int = 0,
+        start_offset: int = 0,
+        was_clean: bool = False,
+        producers: ProducerStates | None = None,
+    ) -> "Log":
+        """The log in `folder`, mended if need be; an empty one where there is none.
+
+        `recovery_point` and `start_offset` are what the data directory's checkpoints say;
+        `was_clean` says that the log was closed, and nothing written since.  `producers`, or a
+        new one, is told of every batch, from the oldest that still matters on.
+
+        Raises:
+            StorageError: Records that were durable are damaged or missing.
+        """
+        checkpoint = Checkpoint(
+            recovery_point=recovery_point, start_offset=start_offset, was_clean=was_clean
+        )
+        if producers is None:
+            producers = ProducerStates()
+        found = recover(disk, folder, config, checkpoint, producers)
+        for segment in found.segments:
+            segment.created_ms = now_ms
+        return cls(disk, folder, config, found)
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Use other settings from the next append on."""
+        self._segments.reconfigure(config)
+
+    # Appending
+
+    def append(self, batch: Batch, *, leader_epoch: int, now_ms: int) -> int:
+        """Give `batch` the next offsets, in place, and write it: its base offset.
+
+        It can be read at once; it is durable after the next sync.  The batch must have been
+        validated.  After an `OSError` nothing of it is in the log, and the call can be repeated.
+        """
+        assert leader_epoch >= self._epochs.latest, (leader_epoch, self._epochs.latest)
+        base_offset = self.next_offset
+        batch.place(base_offset, leader_epoch)
+        self._write(batch, now_ms)
+        return base_offset
+
+    def append_as_is(self, batch: Batch, *, now_ms: int) -> None:
+        """Write a batch that has its offsets and leader epoch already, from another replica.
+
+        Raises:
+            BatchError: Its offsets are in the log already.
+        """
+        if batch.base_offset < self.next_offset:
+            raise BatchError(
+                ErrorCode.INVALID_RECORD,
+                f"{batch!r} does not continue the log, which goes on at {self.next_offset}",
+            )
+        self._write(batch, now_ms)
+
+    def _write(self, batch: Batch, now_ms: int) -> None:
+        segments = self._segments.all
+        if not segments or not has_room_for(segments[-1], batch, now_ms):
+            self._begin_segment(self._base_offset_for(batch), now_ms)
+        segment = segments[-1]
+        segment.append(batch)
+        self._ledger.note(segment.file)
+        self._is_written_out = False
+        self.next_offset = segment.next_offset
+        leader_epoch = batch.partition_leader_epoch
+        if leader_epoch > self._epochs.latest:
+            self._epochs.assign(leader_epoch, batch.base_offset)
+        completed = self.producers.apply(batch)
+        if completed is not None:
+            segment.transactions.note(completed)
+
+    def _base_offset_for(self, batch: Batch) -> int:
+        """Where to begin a segment for `batch`: at the end of the last one, if that can be.
+
+        So there is no gap between segments, and recovery can tell when one was cut short.
+        """
+        is_near = batch.last_offset - self.next_offset <= MAX_RELATIVE_OFFSET
+        return self.next_offset if is_near else batch.base_offset
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment, unless the last one is empty."""
+        segments = self._segments.all
+        if segments and segments[-1].size_bytes > 0:
+            self._begin_segment(self.next_offset, now_ms)
+
+    def _begin_segment(self, base_offset: int, now_ms: int) -> None:
+        if self._segments.all:
+            self._ledger.note(self._producers.write(base_offset), close_after=True)
+        self._segments.begin(base_offset, now_ms)
+
+    # Removing
+
+    def truncation_point(self, offset: int) -> int:
+        """Where the log would end after `truncate_to(offset)`."""
+        return min(self._segments.end_before(offset), self.next_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the batch that contains `offset` and all after it, durably.
+
+        The recovery point on disk must be at or below `truncation_point(offset)` before, or a
+        crash in between would look like damage.
+        """
+        if offset >= self.next_offset:
+            return
+        if not self.segments or offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        self._end_at(self._segments.truncate_to(offset))
+        self._ledger.truncate_to(self.next_offset)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything and go on at `offset`, durably.
+
+        Before, the recovery point on disk must be at or below `start_offset` and `offset`, and
+        the start offset on disk at or below `offset`.
+        """
+        self._segments.start_over(offset)
+        self.start_offset = offset
+        self._end_at(offset)
+        self._ledger.start_at(offset)
+
+    def _end_at(self, next_offset: int) -> None:
+        self.next_offset = next_offset
+        self.start_offset = min(self.start_offset, next_offset)
+        self._epochs.truncate_from_end(next_offset)
+        self._producers.restore(self._segments.all, next_offset)
+        self._is_written_out = False
+
+    def advance_start(self, offset: int) -> None:
+        """Hide the records below `offset`.
+
+        Their segments go with `delete_old_segments`, once the start offset is on disk.
+        """
+        assert offset <= self.next_offset, (offset, self.next_offset)
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self._epochs.truncate_from_start(offset)
+
+    def delete_old_segments(self, now_ms: int) -> list[str]:
+        """Take the segments out of the log that end at or below `start_offset`.
+
+        The start offset must be on disk before: after a crash it tells old segments from missing
+        ones.  If no record is left, a new segment keeps the next offset.
+
+        Returns:
+            The files, which end in `.deleted` now.  Remove them when it suits; `open` does it too.
+        """
+        if self.start_offset == self.next_offset:
+            self.roll(now_ms)
+        old = [
+            segment for segment in self.segments[:-1] if segment.next_offset <= self.start_offset
+        ]
+        paths = self._segments.take_out(old)
+        if old:
+            self._producers.keep(segment.base_offset for segment in self.segments)
+        return paths
+
+    def create_cleaned_segment(self, base_offset: int) -> Segment:
+        """A segment beside the log, to be filled and handed to `replace_segments`."""
+        return self._segments.create_cleaned(base_offset)
+
+    def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment]) -> list[str]:
+        """Put `new` segments in the place of `old` ones; see `Segments.replace`."""
+        paths = self._segments.replace(old, new)
+        self._producers.keep(segment.base_offset for segment in self.segments)
+        return paths
+
+    # Durability
+
+    @property
+    def synced_offset(self) -> int:
+        """Everything below would survive power loss."""
+        return self._ledger.synced_offset
+
+    def unsynced_files(self) -> list[File]:
+        """Begin a sync: the files whose sync makes everything up to now durable, in order."""
+        return self._ledger.begin(self.next_offset)
+
+    def mark_synced(self, up_to_offset: int) -> None:
+        """Finish a sync: `up_to_offset` is what `next_offset` was when it began."""
+        self._ledger.finish(up_to_offset)
+
+    def sync(self) -> None:
+        """Make everything durable, and wait for it."""
+        for file in self.unsynced_files():
+            file.sync()
+        self.mark_synced(self.next_offset)
+
+    def settle(self) -> int:
+        """Make durable what recovery does not find again: the recovery point to write down."""
+        if self._epochs.is_changed:
+            write_epochs(self._disk, self.folder, self._epochs.entries)
+            self._epochs.is_changed = False
+        return self._ledger.synced_offset
+
+    def write_out(self) -> None:
+        """Prepare a clean stop: give unused room back, write indexes, snapshot and epochs.
+
+        It is complete after one more sync; an append undoes it.
+        """
+        if self.segments and not self._is_written_out:
+            self._segments.write_out()
+            self._ledger.note(self._producers.write(self.next_offset), close_after=True)
+            self._producers.keep(segment.base_offset for segment in self.segments)
+            self._disk.sync_folder(self.folder)
+            self._is_written_out = True
+        self.settle()
+
+    def close(self) -> None:
+        """Stop cleanly: after it, the log can be opened with `was_clean`."""
+        self.write_out()
+        self.sync()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of all files and write nothing more, as when the disk is not to be trusted."""
+        self._segments.close()

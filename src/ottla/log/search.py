@@ -1,0 +1,82 @@
+"""Finding records by time: what ListOffsets asks.
+
+Whole segments are skipped by their largest timestamp, batches by theirs, and the records of one
+batch alone are decoded.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.errors import BatchError
+from ottla.log.index import NO_TIMESTAMP_MS
+from ottla.log.scan import damaged, headers, read_batch
+from ottla.log.segment import Segment
+from ottla.records.batch import MAX_DECOMPRESSED_BYTES
+
+
+class TimedOffset(NamedTuple):
+    """A record that was found by its time."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+    """Epoch of its batch; -1 where it has none."""
+
+
+def first_at_or_after(
+    segments: Iterable[Segment],
+    timestamp_ms: int,
+    start_offset: int,
+    *,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> TimedOffset | None:
+    """The first record from `start_offset` on that is not older than `timestamp_ms`.
+
+    `max_decompressed_bytes` must not be less than where the batches were accepted.
+    """
+    for segment in segments:
+        if segment.next_offset <= start_offset or segment.max_timestamp_ms < timestamp_ms:
+            continue
+        found = _first_in(segment, timestamp_ms, start_offset, max_decompressed_bytes)
+        if found is not None:
+            return found
+    return None
+
+
+def _first_in(
+    segment: Segment, timestamp_ms: int, start_offset: int, max_decompressed_bytes: int
+) -> TimedOffset | None:
+    indexes = segment.indexes
+    older = segment.base_offset + indexes.times.offset_before(timestamp_ms)
+    position = indexes.offsets.position_for(max(older, start_offset) - segment.base_offset)
+    for spot in headers(segment.file, position, segment.size_bytes):
+        if spot.max_timestamp_ms < timestamp_ms or spot.last_offset < start_offset:
+            continue
+        batch = read_batch(segment.file, spot)
+        try:
+            for offset, record_timestamp_ms, *_ in batch.records(max_decompressed_bytes):
+                if record_timestamp_ms >= timestamp_ms and offset >= start_offset:
+                    return TimedOffset(offset, record_timestamp_ms, batch.partition_leader_epoch)
+        except BatchError as error:
+            raise damaged(segment.file, spot.position, error.detail) from error
+    return None
+
+
+def youngest(
+    segments: Iterable[Segment], *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> TimedOffset | None:
+    """The first record with the largest timestamp of all; `None` where no record has one."""
+    best = max(segments, key=lambda segment: segment.max_timestamp_ms, default=None)
+    if best is None or best.max_timestamp_ms == NO_TIMESTAMP_MS:
+        return None
+    indexes = best.indexes
+    position = indexes.offsets.position_for(indexes.max_timestamp_offset - best.base_offset)
+    for spot in headers(best.file, position, best.size_bytes):
+        if spot.max_timestamp_ms == best.max_timestamp_ms:
+            batch = read_batch(best.file, spot)
+            try:
+                offset = batch.survey(max_decompressed_bytes).max_timestamp_offset
+            except BatchError as error:
+                raise damaged(best.file, spot.position, error.detail) from error
+            return TimedOffset(offset, spot.max_timestamp_ms, batch.partition_leader_epoch)
+    raise damaged(best.file, position, f"no record has the timestamp {best.max_timestamp_ms}")
