@@ -77,8 +77,6 @@ __attribute__((noinline)) static const uint8_t *load_long_varint(
     return p;
 }
 
-#define MAX_VARINT_BYTES 10
-
 /* Read a zigzag varint of at most `bits` (32 or 64) bits into `*value`.  Returns the byte after
  * it, or NULL if it does not end before `end`, or is too long, or has more bits than allowed. */
 static inline const uint8_t *load_varint(const uint8_t *p, const uint8_t *end, int bits,
@@ -96,17 +94,24 @@ static inline const uint8_t *load_varint(const uint8_t *p, const uint8_t *end, i
     return p + 2;
 }
 
-/* The same where at least MAX_VARINT_BYTES are known to be left. */
-static inline const uint8_t *load_varint_inside(const uint8_t *p, int bits, int64_t *value) {
-    uint32_t raw = p[0];
-    if (raw < 0x80) {
-        *value = UNZIGZAG(raw);
+#define SHORT_VARINT_BYTES 3
+
+/* Read the raw, still zigzagged number at `p`, where at least SHORT_VARINT_BYTES are known to be
+ * left.  Returns the byte after it, or NULL if it is longer than those. */
+static inline const uint8_t *load_short_varint(const uint8_t *p, uint32_t *raw) {
+    uint32_t first = p[0], second, third;
+    if (first < 0x80) {
+        *raw = first;
         return p + 1;
     }
-    if (p[1] >= 0x80) return load_long_varint(p, p + MAX_VARINT_BYTES, bits, value);
-    raw = (raw & 0x7f) | (uint32_t)p[1] << 7;
-    *value = UNZIGZAG(raw);
-    return p + 2;
+    second = p[1];
+    if (__builtin_expect(second < 0x80, 1)) {
+        *raw = first + (second << 7) - 0x80;
+        return p + 2;
+    }
+    third = p[2];
+    *raw = first + (second << 7) + (third << 14) - 0x4080;
+    return third < 0x80 ? p + 3 : NULL;
 }
 
 /* How many bytes `store_varint` will write: 1 to 10. */

@@ -72,10 +72,6 @@ typedef struct {
     int32_t first_header, header_count;
 } row_view;
 
-static inline int64_t field_size(const field_view *field) {
-    return varint_size(field->size) + (field->size > 0 ? field->size : 0);
-}
-
 static inline int row_header(const columns_in *in, int64_t entry, field_view *key,
                              field_view *value) {
     if (!row_field(&in->header_keys, entry, key) || !row_field(&in->header_values, entry, value))
@@ -102,23 +98,16 @@ static inline int row_of(const columns_in *in, int64_t index, row_view *row) {
     return ROW_IS_GOOD;
 }
 
-/* The size of the record without its own length in front. */
-static inline int row_size(const columns_in *in, const row_view *row, int64_t index,
-                           int64_t *size) {
-    int64_t i;
-    *size = 1 + varint_size(row->timestamp_delta) + varint_size(index) +
-            field_size(&row->key) + field_size(&row->value) + varint_size(row->header_count);
-    for (i = 0; i < row->header_count; i++) {
-        field_view key, value;
-        int fault = row_header(in, row->first_header + i, &key, &value);
-        if (fault) return fault;
-        *size += field_size(&key) + field_size(&value);
-    }
-    return ROW_IS_GOOD;
+/* `varint_size` for a length, faster where most lengths have the same size. */
+static inline int length_size(int64_t length) {
+    return length < 0x40 ? 1 : length < 0x2000 ? 2 : varint_size(length);
 }
 
-static inline uint8_t *write_field(uint8_t *p, const uint8_t *end, const field_view *field) {
-    if (!p || field_size(field) > end - p) return NULL;
+static inline int64_t payload_size(const field_view *field) {
+    return field->size > 0 ? field->size : 0;
+}
+
+static inline uint8_t *write_field(uint8_t *p, const field_view *field) {
     p = store_varint(p, field->size);
     if (field->size <= 0) return p;
     memcpy(p, field->p, (size_t)field->size);
@@ -133,38 +122,67 @@ static inline int write_headers(const columns_in *in, const row_view *row, uint8
         field_view key, value;
         int fault = row_header(in, row->first_header + i, &key, &value);
         if (fault) return fault;
-        at = write_field(write_field(at, end, &key), end, &value);
-        if (!at) return ROW_HAS_NO_ROOM;
+        if (varint_size(key.size) + key.size + varint_size(value.size) + payload_size(&value) >
+            end - at)
+            return ROW_HAS_NO_ROOM;
+        at = write_field(write_field(at, &key), &value);
     }
     *p = at;
     return ROW_IS_GOOD;
 }
 
-/* Write all rows to `*p`, and leave `*p` behind them.  `*index` is the row at fault, if any is. */
-static int write_rows(const columns_in *in, uint8_t **p, const uint8_t *end,
-                      int64_t *max_timestamp_ms, int64_t *index) {
-    uint8_t *at = *p;
-    row_view row;
-    int64_t i, size;
-    for (i = 0; i < in->rows; i++) {
-        int fault = row_of(in, i, &row);
-        *index = i;
-        if (!fault) fault = row_size(in, &row, i, &size);
+/* The numbers of a record: six bytes at the least, without its length in front; with it, five of
+ * 32 bits, one of 64 and the attributes at the most. */
+#define MIN_ROW_BYTES 6
+#define MAX_ROW_OVERHEAD_BYTES 36
+
+/* Write one record to `*p`, and leave `*p` behind it. */
+static inline int write_row(const columns_in *in, const row_view *row, int64_t index, uint8_t **p,
+                            const uint8_t *end) {
+    int64_t size, payload = payload_size(&row->key) + payload_size(&row->value);
+    /* The length stands in front, but adding it up takes longer than to write the record behind
+     * room for the shortest length it can have.  It is seldom longer than that. */
+    int width, expected_width = length_size(payload + MIN_ROW_BYTES);
+    uint8_t *start = *p, *body = start + expected_width, *at = body;
+    if (payload + MAX_ROW_OVERHEAD_BYTES > end - start) return ROW_HAS_NO_ROOM;
+    *at++ = 0; /* attributes */
+    at = store_varint(store_varint(at, row->timestamp_delta), index);
+    at = write_field(write_field(at, &row->key), &row->value);
+    at = store_varint(at, row->header_count);
+    if (row->header_count) {
+        int fault = write_headers(in, row, &at, end);
         if (fault) return fault;
-        if (varint_size(size) + size > end - at) return ROW_HAS_NO_ROOM;
-        at = store_varint(at, size);
-        *at++ = 0; /* attributes */
-        at = store_varint(store_varint(at, row.timestamp_delta), i);
-        at = write_field(write_field(at, end, &row.key), end, &row.value);
-        at = store_varint(at, row.header_count);
-        if (row.header_count) {
-            fault = write_headers(in, &row, &at, end);
-            if (fault) return fault;
-        }
-        if (row.timestamp_ms > *max_timestamp_ms) *max_timestamp_ms = row.timestamp_ms;
+    }
+    size = at - body;
+    width = length_size(size);
+    if (width > expected_width) {
+        if (width - expected_width > end - at) return ROW_HAS_NO_ROOM;
+        memmove(start + width, body, (size_t)size);
+    }
+    store_varint(start, size);
+    *p = start + width + size;
+    return ROW_IS_GOOD;
+}
+
+/* Write all rows to `*p`, and leave `*p` behind them.  `*index` is the row at fault, if any is. */
+static int write_rows(const columns_in *rows, uint8_t **p, const uint8_t *end,
+                      int64_t *max_timestamp_ms, int64_t *index) {
+    /* A copy, so that no byte that is written can be suspected of changing it. */
+    const columns_in in = *rows;
+    uint8_t *at = *p;
+    int64_t i, max_ms = *max_timestamp_ms;
+    int fault = ROW_IS_GOOD;
+    for (i = 0; i < in.rows; i++) {
+        row_view row;
+        fault = row_of(&in, i, &row);
+        if (!fault) fault = write_row(&in, &row, i, &at, end);
+        if (fault) break;
+        if (row.timestamp_ms > max_ms) max_ms = row.timestamp_ms;
     }
     *p = at;
-    return ROW_IS_GOOD;
+    *max_timestamp_ms = max_ms;
+    *index = i;
+    return fault;
 }
 
 /* How many bytes the rows of a column have together: those between its first and last offset.
@@ -178,8 +196,8 @@ static inline int64_t span_of(const column_in *column, int64_t first, int64_t co
 }
 
 /* The most bytes that all rows can take, if their offsets are in order, as Arrow's are. */
-static inline int64_t most_bytes(const columns_in *in, int64_t overhead, int64_t header_overhead) {
-    int64_t most = in->rows * overhead + span_of(&in->key, 0, in->rows) +
+static inline int64_t most_bytes(const columns_in *in, int64_t header_overhead) {
+    int64_t most = in->rows * MAX_ROW_OVERHEAD_BYTES + span_of(&in->key, 0, in->rows) +
                    span_of(&in->value, 0, in->rows);
     if (in->headers.offsets && in->rows > 0) {
         int32_t first, end, unused;

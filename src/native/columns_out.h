@@ -9,12 +9,14 @@
 
 #include "record.h"
 
+/* Stands for the place of a row that is null. */
+#define NULL_ROW UINT32_MAX
+
 /* A column with a row for each record; it has room for all of them. */
 typedef struct {
     int32_t *ends;
-    uint32_t *at;      /* where the row's bytes are in its section */
-    uint8_t *validity; /* all ones to begin with */
-    int64_t bytes;     /* `ends` are only good while this fits 31 bits */
+    uint32_t *at;  /* where the row's bytes are in its section; NULL_ROW: nowhere */
+    int64_t bytes; /* `ends` are only good while this fits 31 bits */
     int64_t nulls;
 } column_out;
 
@@ -35,7 +37,7 @@ typedef struct {
     int64_t *offset;
     int64_t *timestamp_ms;
     int32_t *header_ends;
-    uint32_t *header_at;
+    uint32_t *header_at; /* set for rows that have headers */
     column_out key, value;
     entry_column_out header_key, header_value;
     int has_bad_utf8;
@@ -47,11 +49,11 @@ static inline void clear_bit(uint8_t *bits, int64_t index) {
 
 static inline void take_field(column_out *column, int64_t row, const field_view *field,
                               const uint8_t *start) {
-    column->at[row] = (uint32_t)(field->p - start);
     if (field->size < 0) {
-        clear_bit(column->validity, row);
+        column->at[row] = NULL_ROW;
         column->nulls++;
     } else {
+        column->at[row] = (uint32_t)(field->p - start);
         column->bytes += field->size;
     }
     column->ends[row + 1] = (int32_t)column->bytes;
@@ -99,8 +101,8 @@ static int take_records(record_cursor *cursor, int64_t count, columns_out *out, 
         timestamp_ms[row] = record.timestamp_ms;
         take_field(&key, row, &record.key, start);
         take_field(&value, row, &record.value, start);
-        header_at[row] = (uint32_t)(record.headers - start);
         if (record.header_count) {
+            header_at[row] = (uint32_t)(record.headers - start);
             fault = count_headers(record, out);
             if (fault) break;
             header_count = (int32_t)out->header_key.rows;
@@ -120,9 +122,20 @@ static void copy_rows(const column_out *column, int64_t first_row, int64_t count
                       const uint8_t *section, uint8_t *data) {
     int64_t row;
     for (row = first_row; row < first_row + count; row++) {
-        int32_t start = column->ends[row];
-        memcpy(data + start, section + column->at[row], (size_t)(column->ends[row + 1] - start));
+        int32_t start = column->ends[row], size = column->ends[row + 1] - start;
+        if (size) memcpy(data + start, section + column->at[row], (size_t)size);
     }
+}
+
+/* Clear the bits of null rows in `validity`, which is all ones. */
+static void mark_nulls(const column_out *column, int64_t rows, uint8_t *validity) {
+    int64_t row;
+    if (column->nulls == rows) {
+        memset(validity, 0, (size_t)((rows + 7) / 8));
+        return;
+    }
+    for (row = 0; row < rows; row++)
+        if (column->at[row] == NULL_ROW) clear_bit(validity, row);
 }
 
 static inline int fill_entry(entry_column_out *column, const field_view *field) {
@@ -150,6 +163,7 @@ static int fill_headers(columns_out *out, int64_t first_row, int64_t count, cons
     for (row = first_row; row < first_row + count; row++) {
         int32_t left = out->header_ends[row + 1] - out->header_ends[row];
         record_view record;
+        if (left == 0) continue;
         record.headers = section + out->header_at[row];
         record.end = end;
         for (; left > 0; left--) {

@@ -46,33 +46,38 @@ static uint32_t (*crc32c_register)(uint32_t, const uint8_t *, size_t) = crc32c_b
 #if defined(OTTLA_CRC_X86) || defined(OTTLA_CRC_ARM)
 
 /* The instruction takes eight bytes, can start every cycle, and answers after three.  So three
- * lanes of CRC_LANE bytes run at once; then the first two are moved past the lanes behind them.
- * Moving a remainder past zero bytes is linear, hence four tables, one for each of its bytes. */
-#define CRC_LANE 512
-static uint32_t crc32c_skip_lane[4][256];
+ * lanes run at once; then the first two are moved past the lanes behind them.  Moving a remainder
+ * past zero bytes is linear, hence four tables, one for each of its bytes.  Long lanes are moved
+ * less often, and fetched ahead by the processor; short ones take most of what is left. */
+typedef struct {
+    size_t bytes;
+    uint32_t past[4][256];
+} crc32c_lane;
 
-static void crc32c_setup_lanes(void) {
+static crc32c_lane crc32c_long_lane = {4096, {{0}}}, crc32c_short_lane = {256, {{0}}};
+
+static void crc32c_setup_lane(crc32c_lane *lane) {
     int byte, bit, value;
     for (byte = 0; byte < 4; byte++) {
         uint32_t moved[8];
         for (bit = 0; bit < 8; bit++) {
             uint32_t crc = 1u << (8 * byte + bit);
-            int i;
-            for (i = 0; i < CRC_LANE; i++) crc = crc32c_byte(crc, 0);
+            size_t i;
+            for (i = 0; i < lane->bytes; i++) crc = crc32c_byte(crc, 0);
             moved[bit] = crc;
         }
         for (value = 0; value < 256; value++) {
             uint32_t sum = 0;
             for (bit = 0; bit < 8; bit++)
                 if (value >> bit & 1) sum ^= moved[bit];
-            crc32c_skip_lane[byte][value] = sum;
+            lane->past[byte][value] = sum;
         }
     }
 }
 
-static inline uint32_t crc32c_past_lane(uint32_t crc) {
-    return crc32c_skip_lane[0][crc & 0xff] ^ crc32c_skip_lane[1][crc >> 8 & 0xff] ^
-           crc32c_skip_lane[2][crc >> 16 & 0xff] ^ crc32c_skip_lane[3][crc >> 24];
+static inline uint32_t crc32c_past(const crc32c_lane *lane, uint32_t crc) {
+    return lane->past[0][crc & 0xff] ^ lane->past[1][crc >> 8 & 0xff] ^
+           lane->past[2][crc >> 16 & 0xff] ^ lane->past[3][crc >> 24];
 }
 
 static inline uint64_t crc32c_word(const uint8_t *p) {
@@ -91,18 +96,30 @@ static inline uint64_t crc32c_word(const uint8_t *p) {
 #define OTTLA_CRC_STEP1(crc, byte) __crc32cb((crc), (byte))
 #endif
 
+/* Step over as many triples of `lane` as there are. */
 OTTLA_CRC_TARGET
-static uint32_t crc32c_by_instruction(uint32_t crc, const uint8_t *p, size_t size) {
-    for (; size >= 3 * CRC_LANE; size -= 3 * CRC_LANE, p += 3 * CRC_LANE) {
+static inline uint32_t crc32c_in_lanes(uint32_t crc, const uint8_t **p, size_t *size,
+                                       const crc32c_lane *lane) {
+    const uint8_t *at = *p;
+    const size_t bytes = lane->bytes;
+    for (; *size >= 3 * bytes; *size -= 3 * bytes, at += 3 * bytes) {
         uint32_t second = 0, third = 0;
         size_t i;
-        for (i = 0; i < CRC_LANE; i += 8) {
-            crc = OTTLA_CRC_STEP8(crc, crc32c_word(p + i));
-            second = OTTLA_CRC_STEP8(second, crc32c_word(p + CRC_LANE + i));
-            third = OTTLA_CRC_STEP8(third, crc32c_word(p + 2 * CRC_LANE + i));
+        for (i = 0; i < bytes; i += 8) {
+            crc = OTTLA_CRC_STEP8(crc, crc32c_word(at + i));
+            second = OTTLA_CRC_STEP8(second, crc32c_word(at + bytes + i));
+            third = OTTLA_CRC_STEP8(third, crc32c_word(at + 2 * bytes + i));
         }
-        crc = crc32c_past_lane(crc32c_past_lane(crc) ^ second) ^ third;
+        crc = crc32c_past(lane, crc32c_past(lane, crc) ^ second) ^ third;
     }
+    *p = at;
+    return crc;
+}
+
+OTTLA_CRC_TARGET
+static uint32_t crc32c_by_instruction(uint32_t crc, const uint8_t *p, size_t size) {
+    crc = crc32c_in_lanes(crc, &p, &size, &crc32c_long_lane);
+    crc = crc32c_in_lanes(crc, &p, &size, &crc32c_short_lane);
     for (; size >= 8; size -= 8, p += 8) crc = OTTLA_CRC_STEP8(crc, crc32c_word(p));
     while (size--) crc = OTTLA_CRC_STEP1(crc, *p++);
     return crc;
@@ -121,11 +138,12 @@ static void crc32c_setup(void) {
     for (step = 1; step < 8; step++)
         for (byte = 0; byte < 256; byte++)
             crc32c_slices[step][byte] = crc32c_byte(crc32c_slices[step - 1][byte], 0);
+#if defined(OTTLA_CRC_X86) || defined(OTTLA_CRC_ARM)
+    crc32c_setup_lane(&crc32c_long_lane);
+    crc32c_setup_lane(&crc32c_short_lane);
 #if defined(OTTLA_CRC_X86)
-    crc32c_setup_lanes();
-    if (__builtin_cpu_supports("sse4.2")) crc32c_register = crc32c_by_instruction;
-#elif defined(OTTLA_CRC_ARM)
-    crc32c_setup_lanes();
+    if (!__builtin_cpu_supports("sse4.2")) return;
+#endif
     crc32c_register = crc32c_by_instruction;
 #endif
 }

@@ -61,27 +61,22 @@ static inline int read_deltas(const record_cursor *cursor, const uint8_t **p, co
                               record_view *record) {
     int64_t timestamp_delta, offset_delta;
     const uint8_t *at;
-    int has_room = end - *p > 2 * MAX_VARINT_BYTES;
     if (*p >= end) return FAULT_TIMESTAMP;
-    at = *p + 1; /* attributes mean nothing yet */
-    at = has_room ? load_varint_inside(at, 64, &timestamp_delta)
-                  : load_varint(at, end, 64, &timestamp_delta);
+    at = load_varint(*p + 1, end, 64, &timestamp_delta); /* attributes mean nothing yet */
     if (!at || __builtin_add_overflow(cursor->base_timestamp_ms, timestamp_delta,
                                       &record->timestamp_ms))
         return FAULT_TIMESTAMP;
     if (cursor->has_append_time) record->timestamp_ms = cursor->append_time_ms;
-    at = has_room ? load_varint_inside(at, 32, &offset_delta)
-                  : load_varint(at, end, 32, &offset_delta);
+    at = load_varint(at, end, 32, &offset_delta);
     if (!at || __builtin_add_overflow(cursor->base_offset, offset_delta, &record->offset))
         return FAULT_OFFSET;
     *p = at;
     return RECORD_IS_GOOD;
 }
 
-/* Take the record at the cursor and step over it.  Its headers are not looked at yet; where it
- * has none, it is known to end where it should. */
-__attribute__((always_inline)) static inline int next_record(record_cursor *cursor,
-                                                             record_view *record) {
+/* `next_record` for any record, good or not. */
+__attribute__((noinline)) static int next_unusual_record(record_cursor *cursor,
+                                                         record_view *record) {
     int64_t length;
     int fault;
     const uint8_t *end, *p = load_varint(cursor->p, cursor->end, 32, &length);
@@ -93,17 +88,76 @@ __attribute__((always_inline)) static inline int next_record(record_cursor *curs
     if (!p) return FAULT_KEY;
     p = read_field(p, end, &record->value);
     if (!p) return FAULT_VALUE;
-    if (end - p == 1 && *p == 0) { /* most records have no headers */
-        record->header_count = 0;
-        record->headers = end;
-        return RECORD_IS_GOOD;
-    }
     p = load_varint(p, end, 32, &record->header_count);
     /* A header takes two bytes at least: no memory is spent on more than can be there. */
     if (!p || record->header_count < 0 || record->header_count > (end - p) / 2)
         return FAULT_HEADER_COUNT;
     record->headers = p;
     return record->header_count || p == end ? RECORD_IS_GOOD : FAULT_SURPLUS;
+}
+
+/* `read_field` for a short length, where there is room to read one. */
+static inline const uint8_t *read_usual_field(const uint8_t *p, const uint8_t *end,
+                                              field_view *field) {
+    uint32_t raw;
+    field->size = -1;
+    if (*p == 1) return p + 1;
+    p = load_short_varint(p, &raw);
+    field->p = p;
+    field->size = raw >> 1;
+    return !p || raw & 1 || field->size > end - p ? NULL : p + field->size;
+}
+
+/* Attributes and four numbers: what is read of a record, at the most, before its end is asked. */
+#define USUAL_ROOM_BYTES (1 + 4 * SHORT_VARINT_BYTES)
+
+/* `next_record` for a good record whose numbers are all short, as they mostly are; otherwise
+ * returns 0, and the cursor stays.  There must be room for short numbers behind the record as
+ * well.  So they can be read without looking for its end, which the last of them must hit. */
+static inline int next_usual_record(record_cursor *cursor, record_view *record) {
+    const uint8_t *end, *p = cursor->p;
+    uint32_t length, timestamp_delta, offset_delta;
+    if (cursor->end - p < USUAL_ROOM_BYTES) return 0;
+    p = load_short_varint(p, &length);
+    if (!p || length & 1 || length >> 1 > cursor->end - p - USUAL_ROOM_BYTES) return 0;
+    end = p + (length >> 1);
+    p = load_short_varint(p + 1, &timestamp_delta);
+    if (!p) return 0;
+    p = load_short_varint(p, &offset_delta);
+    if (!p) return 0;
+    p = read_usual_field(p, end, &record->key);
+    if (!p) return 0;
+    p = read_usual_field(p, end, &record->value);
+    if (!p) return 0;
+    record->header_count = 0;
+    record->headers = p + 1;
+    if (p + 1 != end || *p != 0) {
+        if (p >= end || *p == 0 || *p & 0x81 || *p >= end - p) return 0;
+        record->header_count = *p >> 1;
+    }
+    if (__builtin_add_overflow(cursor->base_timestamp_ms, UNZIGZAG(timestamp_delta),
+                               &record->timestamp_ms) ||
+        __builtin_add_overflow(cursor->base_offset, UNZIGZAG(offset_delta), &record->offset))
+        return 0;
+    if (cursor->has_append_time) record->timestamp_ms = cursor->append_time_ms;
+    cursor->p = record->end = end;
+    return 1;
+}
+
+/* Take the record at the cursor and step over it.  Its headers are not looked at yet; where it
+ * has none, it is known to end where it should. */
+__attribute__((always_inline)) static inline int next_record(record_cursor *cursor,
+                                                             record_view *record) {
+    /* Only copies are handed out, so that a loop can keep the originals in registers. */
+    record_cursor at;
+    record_view unusual;
+    int fault;
+    if (next_usual_record(cursor, record)) return RECORD_IS_GOOD;
+    at = *cursor;
+    fault = next_unusual_record(&at, &unusual);
+    *cursor = at;
+    *record = unusual;
+    return fault;
 }
 
 /* Take the header at `record->headers` and step over it. */

@@ -10,7 +10,6 @@ mend it.
 
 import ast
 import dataclasses
-import difflib
 import inspect
 import re
 import textwrap
@@ -288,6 +287,8 @@ def from_mapping(cls: type[C], mapping: Mapping[str, object]) -> C:
 
 def unknown_setting(name: str, known: Iterable[str]) -> ConfigError:
     """The error for a name that nobody declared, with the nearest name that somebody did."""
+    import difflib  # not needed by a start that goes well
+
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
     hint = f"; did you mean {close[0]}?" if close else ""
     return ConfigError(f"unknown setting {name!r}{hint}")

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import WireError
-from ottla.wire.frame import SIZE, TRUSTED_BYTES, FrameReader, scratch_buffer, with_size
+from ottla.wire.frame import (
+    MAX_SPARES,
+    SIZE,
+    TRUSTED_BYTES,
+    FrameReader,
+    SpareBuffers,
+    scratch_buffer,
+    with_size,
+)
 
 LIMIT = 100 * 1024 * 1024
 
@@ -105,3 +113,45 @@ def test_a_large_frame_grows_until_it_is_whole() -> None:
         payload,
         b"next",
     ]
+
+
+def test_a_large_buffer_is_used_again_by_the_next_frame_of_any_reader() -> None:
+    scratch, spares = scratch_buffer(64), SpareBuffers()
+    one, other = FrameReader(scratch, LIMIT, spares), FrameReader(scratch, LIMIT, spares)
+    buffers = []
+    for reader, payload in ((one, b"a" * 300_000), (other, b"b" * 200_000), (one, b"c" * 100_000)):
+        data = framed(payload)
+        assert feed(reader, data[:100]) == []
+        buffers.append(reader.get_buffer().obj)
+        assert feed(reader, data[100:]) == [payload]
+    assert buffers[0] is buffers[1] is buffers[2]
+
+
+def test_two_frames_that_arrive_at_once_do_not_share_a_buffer() -> None:
+    scratch, spares = scratch_buffer(64), SpareBuffers()
+    one, other = FrameReader(scratch, LIMIT, spares), FrameReader(scratch, LIMIT, spares)
+    first, second = framed(b"a" * 300_000), framed(b"b" * 300_000)
+    assert feed(one, first[:200_000]) == feed(other, second[:100_000]) == []
+    assert feed(one, first[200_000:]) == [b"a" * 300_000]
+    assert feed(other, second[100_000:]) == [b"b" * 300_000]
+
+
+def test_a_frame_that_outgrows_its_buffer_leaves_it_to_others() -> None:
+    scratch, spares = scratch_buffer(64), SpareBuffers()
+    payload = bytes(range(256)) * 20_000
+    outgrown = framed(payload)
+    reader = FrameReader(scratch, LIMIT, spares)
+    assert feed(reader, outgrown[:100]) == []
+    buffer = reader.get_buffer().obj
+    assert feed(reader, outgrown[100:]) == [payload]
+    assert spares.take(TRUSTED_BYTES).obj is buffer
+
+
+def test_no_more_spare_buffers_are_kept_than_the_limit_says() -> None:
+    spares = SpareBuffers()
+    taken = [spares.take(TRUSTED_BYTES) for _ in range(MAX_SPARES + 2)]
+    for buffer in taken:
+        spares.give_back(buffer)
+    again = [spares.take(TRUSTED_BYTES) for _ in range(MAX_SPARES + 2)]
+    kept = [buffer for buffer in again if any(buffer.obj is old.obj for old in taken)]
+    assert len(kept) == MAX_SPARES

@@ -245,8 +245,8 @@ class Indexes:
         The time index keeps one place free for the entry that it gets in the end.
         """
         return (
-            len(self.offsets) < max_size_bytes // OFFSET_ENTRY_BYTES
-            and len(self.times) < max_size_bytes // TIME_ENTRY_BYTES - 1
+            len(self.offsets._offsets) < max_size_bytes // OFFSET_ENTRY_BYTES
+            and len(self.times._offsets) < max_size_bytes // TIME_ENTRY_BYTES - 1
         )
 
     def resume(self, offsets: OffsetIndex, times: TimeIndex) -> int:

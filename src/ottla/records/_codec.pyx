@@ -42,7 +42,6 @@ cdef int64_t GROWTH_BYTES = 4 << 20  # what is never written to costs nothing
 cdef int64_t MAX_BODY_BYTES = shapes.MAX_BODY_BYTES
 cdef int64_t MAX_INT32 = shapes.MAX_INT32
 cdef int64_t MIN_RECORD_BYTES = shapes.MIN_RECORD_BYTES
-cdef int64_t RECORD_OVERHEAD_BYTES = shapes.MAX_RECORD_OVERHEAD_BYTES
 cdef int64_t HEADER_OVERHEAD_BYTES = shapes.MAX_HEADER_OVERHEAD_BYTES
 cdef tuple NO_HEADERS = ()
 
@@ -245,12 +244,12 @@ cdef class _Records:
     cdef int64_t timestamp_ms
 
     def __cinit__(self, section):
-        self.body = _Bytes(section[0])
-        self.count = section[1]
-        self.cursor.base_offset = section[2]
-        self.cursor.base_timestamp_ms = section[3]
-        self.cursor.has_append_time = section[4] is not None
-        self.cursor.append_time_ms = -1 if section[4] is None else section[4]
+        body, self.count, base_offset, base_timestamp_ms, append_time_ms = section
+        self.body = _Bytes(body)
+        self.cursor.base_offset = base_offset
+        self.cursor.base_timestamp_ms = base_timestamp_ms
+        self.cursor.has_append_time = append_time_ms is not None
+        self.cursor.append_time_ms = -1 if append_time_ms is None else append_time_ms
         self.cursor.p = self.body.start
         self.cursor.end = self.body.start + self.body.size
         if self.count < 0 or self.count > self.body.size // MIN_RECORD_BYTES:

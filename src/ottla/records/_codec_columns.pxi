@@ -21,18 +21,15 @@ cdef class _RowColumn:
 
     cdef bytes ends
     cdef bytes at
-    cdef bytes validity
 
     def __cinit__(self, int64_t rows):
         self.ends = new_bytes(4 * (rows + 1))
         self.at = new_bytes(4 * rows)
-        self.validity = new_validity(rows)
 
     cdef void open(self, column_out *out) noexcept:
         out.ends = <int32_t *>PyBytes_AS_STRING(self.ends)
         out.ends[0] = 0
         out.at = <uint32_t *>PyBytes_AS_STRING(self.at)
-        out.validity = <uint8_t *>PyBytes_AS_STRING(self.validity)
 
     cdef copied(self, list sections, const column_out *out):
         """The whole column, with the bytes that `take_records` found in the sections."""
@@ -46,7 +43,16 @@ cdef class _RowColumn:
                 with nogil:
                     copy_rows(out, row, records.count, records.body.start, p)
             row += records.count
-        return BinaryColumn(self.ends, data, self.validity if out.nulls else None)
+        return BinaryColumn(self.ends, data, self.validity_of(out, row))
+
+    cdef validity_of(self, const column_out *out, int64_t rows):
+        if not out.nulls:
+            return None
+        cdef bytes validity = new_validity(rows)
+        cdef uint8_t *bits = <uint8_t *>PyBytes_AS_STRING(validity)
+        with nogil:
+            mark_nulls(out, rows, bits)
+        return validity
 
 
 cdef class _EntryColumn:
@@ -220,7 +226,7 @@ def encode_columns(columns, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0)
     """Write the rows of columns as `encode` writes records; see the Python twin."""
     cdef columns_in rows
     cdef list held = open_columns(columns, &rows)  # until we return, the rows point into it
-    cdef int64_t room, max_ms = -1, index = 0
+    cdef int64_t room, most, max_ms = -1, index = 0
     cdef int fault
     cdef uint8_t *p
     cdef uint8_t *start
@@ -229,7 +235,9 @@ def encode_columns(columns, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0)
         rows.base_timestamp_ms = -1
     if rows.rows > MAX_BODY_BYTES // MIN_RECORD_BYTES:
         raise body_too_large()
-    room = min(most_bytes(&rows, RECORD_OVERHEAD_BYTES, HEADER_OVERHEAD_BYTES), MAX_BODY_BYTES)
+    # A row is begun only where there is room for the longest numbers it could have.
+    most = MAX_BODY_BYTES + MAX_ROW_OVERHEAD_BYTES
+    room = min(most_bytes(&rows, HEADER_OVERHEAD_BYTES), most)
     while True:
         data = PyByteArray_FromStringAndSize(NULL, headroom_bytes + room)
         start = <uint8_t *>PyByteArray_AS_STRING(data)
@@ -237,12 +245,12 @@ def encode_columns(columns, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0)
         p = start + headroom_bytes
         with nogil:
             fault = write_rows(&rows, &p, start + headroom_bytes + room, &max_ms, &index)
-        if fault != ROW_HAS_NO_ROOM:
+        if fault != ROW_HAS_NO_ROOM or room == most:
             break
-        if room == MAX_BODY_BYTES:
-            raise body_too_large()
         # Only where null rows have offsets out of order, which Arrow itself never does.
-        room = min(2 * room + RECORD_OVERHEAD_BYTES, MAX_BODY_BYTES)
+        room = min(2 * room + MAX_ROW_OVERHEAD_BYTES, most)
+    if fault == ROW_HAS_NO_ROOM or p - start - headroom_bytes > MAX_BODY_BYTES:
+        raise body_too_large()
     if fault:
         raise broken_row(&rows, index, fault)
     PyByteArray_Resize(data, p - start)

@@ -46,7 +46,6 @@ cdef extern from "columns_out.h" nogil:
     ctypedef struct column_out:
         int32_t *ends
         uint32_t *at
-        uint8_t *validity
         int64_t bytes
         int64_t nulls
 
@@ -75,6 +74,7 @@ cdef extern from "columns_out.h" nogil:
         const column_out *column, int64_t first_row, int64_t count, const uint8_t *section,
         uint8_t *data,
     )
+    void mark_nulls(const column_out *column, int64_t rows, uint8_t *validity)
     int fill_headers(
         columns_out *out, int64_t first_row, int64_t count, const uint8_t *section,
         const uint8_t *end,
@@ -107,8 +107,9 @@ cdef extern from "columns_in.h" nogil:
     int ROW_HEADER_KEY_NULL
     int ROW_HEADER_KEY_UTF8
     int ROW_HAS_NO_ROOM
+    int MAX_ROW_OVERHEAD_BYTES
     int row_field(const column_in *column, int64_t row, field_view *field)
-    int64_t most_bytes(const columns_in *rows, int64_t overhead, int64_t header_overhead)
+    int64_t most_bytes(const columns_in *rows, int64_t header_overhead)
     int write_rows(
         const columns_in *rows, uint8_t **p, const uint8_t *end, int64_t *max_timestamp_ms,
         int64_t *index,

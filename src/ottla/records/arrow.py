@@ -7,11 +7,10 @@ copied out of the batches once, and keep nothing of them alive.
 from collections.abc import Iterable
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ottla.records.batch import MAX_DECOMPRESSED_BYTES, Batch
+from ottla.records.batch import COMPRESSION_BITS, MAX_DECOMPRESSED_BYTES, Batch
 from ottla.records.builder import BatchOptions, build_columns
-from ottla.records.compression import Compression
 from ottla.records.kernel import kernel
 from ottla.records.shapes import Binary, BinaryColumn, Columns, HeaderColumn, UnwrittenColumns
 
@@ -36,17 +35,37 @@ def pyarrow() -> ModuleType:
     return library
 
 
+class _Types(NamedTuple):
+    """Making a type takes longer than looking at a column, so each is made once."""
+
+    binary: "pa.DataType"
+    text: "pa.DataType"
+    integer: "pa.DataType"
+    timestamp: "pa.DataType"
+    header: "pa.DataType"
+    headers: "pa.DataType"
+
+
+@cache
+def _types() -> _Types:
+    pa = pyarrow()
+    header = pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())])
+    timestamp = pa.timestamp("ms", tz="UTC")
+    return _Types(pa.binary(), pa.string(), pa.int64(), timestamp, header, pa.list_(header))
+
+
 @cache
 def schema() -> "pa.Schema":
     """The columns of `to_arrow`: key, value, offset, timestamp, headers."""
     pa = pyarrow()
+    types = _types()
     return pa.schema(
         [
-            ("key", pa.binary()),
-            ("value", pa.binary()),
-            pa.field("offset", pa.int64(), nullable=False),
-            pa.field("timestamp", pa.timestamp("ms", tz="UTC"), nullable=False),
-            pa.field("headers", _header_type(pa), nullable=False),
+            ("key", types.binary),
+            ("value", types.binary),
+            pa.field("offset", types.integer, nullable=False),
+            pa.field("timestamp", types.timestamp, nullable=False),
+            pa.field("headers", types.headers, nullable=False),
         ]
     )
 
@@ -69,53 +88,50 @@ def to_arrow(
     sections = []
     for batch in batches:
         section = batch.section(max_bytes)
-        if batch.compression is not Compression.NONE:
+        if batch.attributes & COMPRESSION_BITS:
             max_bytes -= len(section.body)
         sections.append(section)
     return _record_batch(pyarrow(), kernel.columns(sections))
 
 
 def _record_batch(pa: ModuleType, columns: Columns) -> "pa.RecordBatch":
-    count = columns.record_count
-
-    def array(data_type: Any, buffer: bytes) -> Any:
-        return pa.Array.from_buffers(data_type, count, [None, pa.py_buffer(buffer)])
-
-    headers = columns.headers
-    entry_count = len(headers.keys.offsets) // 4 - 1
-    entries = pa.Array.from_buffers(
-        _header_type(pa).value_type,
-        entry_count,
-        [None],
-        children=[
-            _binary_array(pa, pa.string(), headers.keys, entry_count),
-            _binary_array(pa, pa.binary(), headers.values, entry_count),
-        ],
-    )
+    types = _types()
+    array, buffer = pa.Array.from_buffers, pa.py_buffer
+    count, offset, timestamp_ms, key, value, headers = columns
+    header_count = len(headers.keys.offsets) // 4 - 1
+    entries = _header_array(pa, headers, header_count) if header_count else _no_headers()
     arrays = [
-        _binary_array(pa, pa.binary(), columns.key, count),
-        _binary_array(pa, pa.binary(), columns.value, count),
-        array(pa.int64(), columns.offset),
-        array(pa.timestamp("ms", tz="UTC"), columns.timestamp_ms),
-        pa.Array.from_buffers(
-            _header_type(pa), count, [None, pa.py_buffer(headers.offsets)], children=[entries]
-        ),
+        _binary_array(pa, types.binary, key, count),
+        _binary_array(pa, types.binary, value, count),
+        array(types.integer, count, [None, buffer(offset)]),
+        array(types.timestamp, count, [None, buffer(timestamp_ms)]),
+        array(types.headers, count, [None, buffer(headers.offsets)], children=[entries]),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema())
+
+
+def _header_array(pa: ModuleType, headers: HeaderColumn, count: int) -> "pa.StructArray":
+    types = _types()
+    children = [
+        _binary_array(pa, types.text, headers.keys, count),
+        _binary_array(pa, types.binary, headers.values, count),
+    ]
+    return pa.Array.from_buffers(types.header, count, [None], children=children)
+
+
+@cache
+def _no_headers() -> "pa.StructArray":
+    """For the many batches without: arrays never change, so one is enough."""
+    return pyarrow().array([], _types().header)
 
 
 def _binary_array(
     pa: ModuleType, data_type: "pa.DataType", column: BinaryColumn, count: int
 ) -> "pa.Array":
-    validity = None if column.validity is None else pa.py_buffer(column.validity)
-    buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+    offsets, data, bits, _ = column
+    validity = None if bits is None else pa.py_buffer(bits)
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(data_type, count, buffers)
-
-
-@cache
-def _header_type(pa: ModuleType) -> "pa.DataType":
-    key = pa.field("key", pa.string(), nullable=False)
-    return pa.list_(pa.struct([key, ("value", pa.binary())]))
 
 
 def from_arrow(
@@ -139,11 +155,12 @@ def from_arrow(
         BatchError: The rows are more than one batch can hold.
     """
     pa = pyarrow()
-    if unknown := set(rows.column_names) - set(COLUMN_NAMES):
+    names = rows.column_names
+    if unknown := set(names) - set(COLUMN_NAMES):
         raise ValueError(f"columns {sorted(unknown)} are none of {', '.join(COLUMN_NAMES)}")
 
     def column(name: str) -> Any:
-        if name not in rows.column_names:
+        if name not in names:
             return None
         found = rows.column(name)
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
@@ -152,8 +169,8 @@ def from_arrow(
     columns = UnwrittenColumns(
         rows.num_rows,
         timestamp_ms if timestamp is None else _timestamps_ms(pa, timestamp, timestamp_ms),
-        None if key is None else _binary_column(_as_binary(pa, "key", key)),
-        None if value is None else _binary_column(_as_binary(pa, "value", value)),
+        None if key is None else _fields(_as_binary(pa, "key", key)),
+        None if value is None else _fields(_as_binary(pa, "value", value)),
         None if headers is None else _header_column(pa, headers),
     )
     return build_columns(columns, options)
@@ -173,7 +190,7 @@ def murmur2_of(keys: "pa.Array") -> "pa.Int32Array":
 
 
 def _as_binary(pa: ModuleType, name: str, array: Any) -> Any:
-    if array.type == pa.binary() or array.type == pa.string():
+    if array.type == _types().binary or array.type == _types().text:
         return array
     types = pa.types
     if not (
@@ -183,11 +200,11 @@ def _as_binary(pa: ModuleType, name: str, array: Any) -> Any:
         or types.is_null(array.type)
     ):
         raise TypeError(f"column {name} must be binary or text, not {array.type}")
-    return array.cast(pa.binary())
+    return array.cast(_types().binary)
 
 
 def _timestamps_ms(pa: ModuleType, array: Any, default_ms: int) -> Binary:
-    if array.type == pa.timestamp("ms", tz="UTC"):
+    if array.type == _types().timestamp:
         pass
     elif pa.types.is_timestamp(array.type):
         # Not "safe": the protocol has no microseconds, so cutting them off is no loss to report.
@@ -200,6 +217,11 @@ def _timestamps_ms(pa: ModuleType, array: Any, default_ms: int) -> Binary:
     return memoryview(buffer or b"")[8 * array.offset :]
 
 
+def _fields(array: Any) -> BinaryColumn | None:
+    # Where every row is null, the codec need not look at each of them.
+    return None if array.null_count == len(array) else _binary_column(array)
+
+
 def _binary_column(array: Any) -> BinaryColumn:
     validity, offsets, data = array.buffers()
     # Arrow may leave out what no row needs.
@@ -208,22 +230,23 @@ def _binary_column(array: Any) -> BinaryColumn:
     )
 
 
-def _header_column(pa: ModuleType, array: Any) -> HeaderColumn:
-    wanted = _header_type(pa)
-    types = pa.types
-    if not (
+def _header_column(pa: ModuleType, array: Any) -> HeaderColumn | None:
+    wanted, types = _types().header, pa.types
+    if array.type == _types().headers:
+        entries = array.values
+    elif not (
         types.is_list(array.type) or types.is_large_list(array.type) or types.is_map(array.type)
     ):
         raise TypeError(f"column headers must be a list of key and value, not {array.type}")
-    if array.type == wanted:
-        entries = array.values
     elif types.is_map(array.type):
         entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
     else:
         array = array.cast(pa.list_(array.type.value_type))
         entries = array.values
-    if entries.type != wanted.value_type:
-        entries = entries.cast(wanted.value_type)
+    if entries.type != wanted:
+        entries = entries.cast(wanted)
+    if not len(entries):
+        return None
     keys, values = entries.flatten()
     validity, offsets = array.buffers()[:2]
     return HeaderColumn(

@@ -53,6 +53,7 @@ CHECKED_FROM: Final = 21
 _MAX_TIMESTAMP_AT: Final = 35
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
+_OFFSET_LENGTH_EPOCH: Final = Struct(">qii")
 _INT64: Final = Struct(">q")
 _INT32: Final = Struct(">i")
 UINT32: Final = Struct(">I")
@@ -175,6 +176,13 @@ class Batch:
         _INT32.pack_into(self.data, _LEADER_EPOCH_AT, epoch)
         self._partition_leader_epoch = epoch
 
+    def place(self, base_offset: int, leader_epoch: int) -> None:
+        """Set base offset and leader epoch in place, in one go; the data must be writable."""
+        length_bytes = len(self.data) - LOG_OVERHEAD_BYTES
+        _OFFSET_LENGTH_EPOCH.pack_into(self.data, 0, base_offset, length_bytes, leader_epoch)
+        self._base_offset = base_offset
+        self._partition_leader_epoch = leader_epoch
+
     @property
     def last_offset(self) -> int:
         return self._base_offset + self.last_offset_delta
@@ -247,10 +255,13 @@ class Batch:
             BatchError: The records cannot be decompressed, or not into `max_bytes`.
         """
         body: Binary = self.data[BATCH_HEADER_BYTES:]
-        compression = self.compression
-        if compression is not Compression.NONE and len(body) > 0:
-            body = decompress(compression, body, max_bytes)
-        append_time_ms = self.max_timestamp_ms if self.attributes & LOG_APPEND_TIME_BIT else None
+        attributes = self.attributes
+        # Most batches have no bit set, and this is asked for each: no enum member is looked up.
+        if attributes & COMPRESSION_BITS:
+            compression = self.compression
+            if len(body) > 0:
+                body = decompress(compression, body, max_bytes)
+        append_time_ms = self.max_timestamp_ms if attributes & LOG_APPEND_TIME_BIT else None
         return Section(
             body, self.record_count, self._base_offset, self.base_timestamp_ms, append_time_ms
         )
@@ -305,7 +316,8 @@ def size_of_batch(view: memoryview) -> int:
             f"{len(view)} bytes are less than the header of a batch, which has "
             f"{BATCH_HEADER_BYTES}",
         )
-    _check_magic(view[_MAGIC_AT])
+    if view[_MAGIC_AT] != MAGIC:
+        raise _wrong_magic(view[_MAGIC_AT])
     size_bytes: int = LOG_OVERHEAD_BYTES + _INT32.unpack_from(view, _LENGTH_AT)[0]
     if not BATCH_HEADER_BYTES <= size_bytes <= len(view):
         raise BatchError(
@@ -324,15 +336,14 @@ def _is_partial(view: memoryview) -> bool:
     return view[_MAGIC_AT] == MAGIC and size_bytes >= BATCH_HEADER_BYTES and size_bytes > len(view)
 
 
-def _check_magic(magic: int) -> None:
+def _wrong_magic(magic: int) -> BatchError:
     if magic in (0, 1):
-        raise BatchError(
+        return BatchError(
             ErrorCode.INVALID_RECORD,
             f"magic {magic} is the record format from before Kafka 0.11, which is not supported; "
             "use a client that sends magic 2 (every one since 2017 can)",
         )
-    if magic != MAGIC:
-        raise BatchError(ErrorCode.CORRUPT_MESSAGE, f"magic {magic} is no record format")
+    return BatchError(ErrorCode.CORRUPT_MESSAGE, f"magic {magic} is no record format")
 
 
 def _byte_view(data: Binary) -> memoryview:

@@ -21,10 +21,17 @@ Part = bytes | bytearray | memoryview
 SIZE: Final = Struct(">i")
 
 SCRATCH_BYTES: Final = 256 * 1024
-"""Larger ones gain nothing; see bench/RESULTS.md."""
+"""Between 64 KiB and 4 MiB, reading costs the same."""
 
-TRUSTED_BYTES: Final = 1024 * 1024
-"""A frame up to this size gets its whole buffer at once; a larger one grows as bytes arrive."""
+TRUSTED_BYTES: Final = 1024 * 1024 + 64 * 1024
+"""A frame up to this size gets its whole buffer at once; a larger one grows as bytes arrive.
+It is the largest request of a producer with default settings, and some more."""
+
+MAX_SPARES: Final = 4
+"""How many large buffers are kept for the next frames, by all connections of a loop together."""
+
+_WORTH_SPARING_BYTES: Final = 64 * 1024
+"""Smaller buffers come from memory that the process has already."""
 
 _ALIGNMENT_BYTES: Final = 64
 """Copies from a page-aligned source to the first 32 bytes of a page are eight times slower on
@@ -34,6 +41,29 @@ some processors, and large bytearrays begin right there."""
 def scratch_buffer(size: int = SCRATCH_BYTES) -> memoryview:
     """Make the buffer that the readers of one loop share."""
     return memoryview(bytearray(size + _ALIGNMENT_BYTES))[_ALIGNMENT_BYTES:]
+
+
+class SpareBuffers:
+    """Large buffers that the readers of one loop leave to each other.
+
+    A fresh one costs more than what is read into it: the kernel fills it with zeros, page by page.
+    """
+
+    __slots__ = ("_spares",)
+
+    def __init__(self) -> None:
+        self._spares: list[memoryview] = []
+
+    def take(self, size_bytes: int) -> memoryview:
+        """A buffer of at least `size_bytes`, with anything in it."""
+        if _WORTH_SPARING_BYTES <= size_bytes <= TRUSTED_BYTES:
+            return self._spares.pop() if self._spares else scratch_buffer(TRUSTED_BYTES)
+        return scratch_buffer(size_bytes)
+
+    def give_back(self, buffer: memoryview) -> None:
+        """Nobody reads `buffer` any more, or only until the next `take`."""
+        if len(buffer) == TRUSTED_BYTES and len(self._spares) < MAX_SPARES:
+            self._spares.append(buffer)
 
 
 def with_size(parts: Iterable[Part]) -> list[Part]:
@@ -46,12 +76,28 @@ def with_size(parts: Iterable[Part]) -> list[Part]:
 class FrameReader:
     """Cuts one connection's bytes into frames of at most `max_frame_bytes`."""
 
-    def __init__(self, scratch: memoryview, max_frame_bytes: int) -> None:
+    __slots__ = (
+        "_filled_bytes",
+        "_frame_bytes",
+        "_max_frame_bytes",
+        "_partial",
+        "_room_bytes",
+        "_scratch",
+        "_spares",
+    )
+
+    def __init__(
+        self, scratch: memoryview, max_frame_bytes: int, spares: SpareBuffers | None = None
+    ) -> None:
+        """`spares` belongs to the readers that share `scratch`; without it, buffers are fresh."""
         assert len(scratch) > SIZE.size
         self._scratch = scratch
+        self._spares = spares
         self._max_frame_bytes = max_frame_bytes
         self._partial: memoryview | None = None
         self._filled_bytes = 0
+        self._room_bytes = 0
+        """How much of `_partial` may be filled: the frame, or what is trusted of its size."""
         self._frame_bytes = 0
         """Size of the partial frame with its prefix; 0 while the prefix itself is cut off."""
 
@@ -59,7 +105,7 @@ class FrameReader:
         """Where the next bytes belong: never empty."""
         if self._partial is None:
             return self._scratch
-        return self._partial[self._filled_bytes :]
+        return self._partial[self._filled_bytes : self._room_bytes]
 
     def buffer_updated(self, byte_count: int) -> list[memoryview]:
         """Take note that `byte_count` bytes were put into the buffer; return the whole frames.
@@ -87,6 +133,9 @@ class FrameReader:
         """Give up the partial frame's buffer and return what it holds."""
         assert self._partial is not None
         taken = self._partial[: self._filled_bytes]
+        if self._spares is not None:
+            # A frame is valid until the next read, and no buffer is taken before that.
+            self._spares.give_back(self._partial)
         self._partial, self._filled_bytes, self._frame_bytes = None, 0, 0
         return taken
 
@@ -117,15 +166,19 @@ class FrameReader:
     def _keep(self, beginning: memoryview, frame_bytes: int) -> None:
         """Move the beginning of a frame out of the shared buffer."""
         room = min(frame_bytes, max(TRUSTED_BYTES, 2 * len(beginning))) or SIZE.size
-        self._partial = memoryview(bytearray(room + _ALIGNMENT_BYTES))[_ALIGNMENT_BYTES:]
+        outgrown, spares = self._partial, self._spares
+        self._partial = scratch_buffer(room) if spares is None else spares.take(room)
         self._partial[: len(beginning)] = beginning
+        if outgrown is not None and spares is not None:
+            spares.give_back(outgrown)
+        self._room_bytes = room
         self._filled_bytes = len(beginning)
         self._frame_bytes = frame_bytes
 
     def _make_room(self) -> None:
         assert self._partial is not None
-        if self._filled_bytes == len(self._partial):
-            self._keep(self._partial, self._frame_bytes)
+        if self._filled_bytes == self._room_bytes:
+            self._keep(self._partial[: self._filled_bytes], self._frame_bytes)
 
 
 _FOREIGN_BEGINNINGS: Final = {

@@ -66,8 +66,14 @@ class _RequestCodecs(NamedTuple):
 
 
 class _ResponseCodecs(NamedTuple):
-    header: Codec
+    header: Struct
+    """Packs a `ResponseHeader`.  One integer is not worth the making of a message and a list of
+    parts for every response; a test compares the two."""
     body: Codec
+
+
+_RESPONSE_HEADERS: Final = (Struct(">i"), Struct(">ix"))
+"""By version: the correlation id, and from v1 on that there are no tagged fields."""
 
 
 # Which codecs go with a message and version is found out once: a broker asks for every request.
@@ -91,14 +97,14 @@ def decode_request(frame: Part) -> Request:
     Bytes after the body are ignored, as Kafka does.  Raises `UnsupportedRequestError` for an API
     or version we do not have, and `WireError` for anything that is not a request.
     """
-    if memoryview(frame).nbytes < _LEAST_HEADER_BYTES:
-        raise WireError(f"a request of {memoryview(frame).nbytes} bytes has no room for a header")
+    if len(frame) < _LEAST_HEADER_BYTES:
+        raise WireError(f"a request of {len(frame)} bytes has no room for a header")
     known = _request_codecs.get(_KEY_AND_VERSION.unpack_from(frame))
     if known is None:
         known = _codecs_for(frame)
-    header, position = known.header.decode(frame)
-    body, _ = known.body.decode(frame, position)
-    return Request(known.api, header, body)
+    of, header_codec, body_codec = known
+    header, position = header_codec.decode(frame)
+    return Request(of, header, body_codec.decode(frame, position)[0])
 
 
 def _codecs_for(frame: Part) -> _RequestCodecs:
@@ -155,10 +161,9 @@ def encode_response(body: Any, version: int, *, correlation_id: int) -> list[Par
     if known is None:
         of = api(ApiKey(body.__api__.key))
         known = _ResponseCodecs(
-            codec(ResponseHeader, response_header_version(of, version)),
+            _RESPONSE_HEADERS[response_header_version(of, version)],
             codec(of.response, version),
         )
         _response_codecs[type(body), version] = known
-    parts = known.header.encode(ResponseHeader(correlation_id=correlation_id))
-    parts += known.body.encode(body)
-    return parts
+    header, body_codec = known
+    return [header.pack(correlation_id), *body_codec.encode(body)]
