@@ -231,6 +231,19 @@ def test_a_run_that_takes_too_long_is_ended_and_says_who_waits() -> None:
         run()
 
 
+def test_the_environment_asks_for_the_whole_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTTLA_SIM_TRACE", str(tmp_path / "trace"))
+    for seed in (1, 2):
+        with Simulation(seed) as sim:
+            sim.note("something happens")
+    first, event, *rest = (tmp_path / "trace").read_text().splitlines()
+    assert first.startswith("# seed 1, time in ms")
+    assert event == "0.000000 something happens"
+    assert len(rest) == 2
+
+
 def test_the_environment_chooses_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTTLA_SIM_SEED", raising=False)
     monkeypatch.delenv("OTTLA_SIM_SEEDS", raising=False)

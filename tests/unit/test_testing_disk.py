@@ -280,6 +280,14 @@ def test_an_operation_can_be_made_to_fail() -> None:
     assert file.read(0, 99) == b"firstthird"
 
 
+def test_a_failure_to_come_can_be_taken_back() -> None:
+    disk = SimDisk()
+    disk.fail(errno.EIO)
+    disk.mend()
+    disk.open("a", create=True).write(0, b"well")
+    assert disk.open("a").read(0, 99) == b"well"
+
+
 def test_data_whose_sync_failed_is_lost_whatever_a_later_sync_says() -> None:
     disk = SimDisk()
     synced_file(disk, "a", b"")

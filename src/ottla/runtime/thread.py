@@ -14,8 +14,9 @@ class LoopThread:
     The thread is a daemon: a program that forgets to close it can still end.
     """
 
-    def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Start the thread; it runs `loop`, and closes it in the end, or one of its own."""
+        self._loop = loop or asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 

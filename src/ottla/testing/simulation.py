@@ -251,7 +251,8 @@ def _open_trace(seed: int) -> TextIO | None:
     if (path := os.environ.get("OTTLA_SIM_TRACE")) is None:
         return None
     trace = open(path, "a", encoding="utf-8")  # noqa: SIM115  # `__exit__` closes it
-    print(f"# seed {seed}, time in ms", file=trace)
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").removesuffix(" (call)")
+    print(f"# seed {seed}, time in ms {test}".rstrip(), file=trace)
     return trace
 
 

@@ -1,0 +1,41 @@
+"""What a broker does every so often, between requests: retention, checkpoints, idle connections.
+
+A chore never runs twice at a time, whoever asks for it: the one who comes second waits.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Awaitable, Callable
+
+log = logging.getLogger(__name__)
+
+
+class Chore:
+    """One act and how often it is due."""
+
+    def __init__(self, interval_ms: int, act: Callable[[], Awaitable[None] | None]) -> None:
+        self._interval_ms = interval_ms
+        self._act = act
+        self._lock = asyncio.Lock()
+
+    async def repeat(self) -> None:
+        """Run it again and again; ends only with an error.
+
+        A full disk is none: what is there can still be read, and room may come back.
+        """
+        while True:
+            await asyncio.sleep(self._interval_ms / 1000)
+            try:
+                await self.run()
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                log.warning("housekeeping put off, the disk is full: %s", error)
+
+    async def run(self) -> None:
+        """Run it now."""
+        async with self._lock:
+            result = self._act()
+            if result is not None:
+                await result

@@ -1,0 +1,142 @@
+"""Housekeeping of the logs: retention, compaction, and syncs that nobody waits for.
+
+It runs between requests, in small steps: whatever takes longer than a few milliseconds gives the
+loop back in between.  A log that cannot be compacted, because it is damaged, is left alone until
+the next start: it can still be read and written.  After every wait a partition may be closed,
+because its topic was deleted, and then its files are not ours anymore.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from ottla.broker.context import Node
+from ottla.broker.partition import Partition
+from ottla.broker.storage import Storage
+from ottla.errors import StorageError
+from ottla.log import checkpoints
+from ottla.log.compaction import CLEANED_OFFSETS, Compaction, survey
+from ottla.log.retention import apply_retention
+
+log = logging.getLogger(__name__)
+
+_PARTITIONS_PER_TURN: Final = 50
+
+
+class Cleaning:
+    """Looks after all partitions of a broker."""
+
+    def __init__(self, node: Node, storage: Storage) -> None:
+        self._node = node
+        self._storage = storage
+        self._disk = node.ports.disk
+        self._cleaned_offsets = checkpoints.read_offsets(self._disk, CLEANED_OFFSETS)
+        self._uncleanable: set[tuple[str, int]] = set()
+        self._running: tuple[str, Compaction] | None = None
+
+    async def delete_old(self) -> None:
+        """Let go of the segments that retention no longer keeps, and of producers long gone."""
+        now_ms = self._node.ports.clock.now_ms()
+        expiration_ms = self._node.config.transactions.producer_id_expiration_ms
+        shrunk = []
+        for count, partition in enumerate(self._node.partitions.all(), 1):
+            if partition.is_closed:
+                continue
+            partition.producers.expire(now_ms, expiration_ms)
+            if apply_retention(
+                partition.log, now_ms=now_ms, high_watermark=partition.high_watermark
+            ):
+                shrunk.append(partition)
+            if count % _PARTITIONS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        if shrunk:
+            self._storage.checkpoint_starts()
+        for partition in shrunk:
+            if partition.is_closed:
+                continue
+            self._remove(partition.log.delete_old_segments(now_ms))
+            log.info(
+                "segments deleted: topic=%s partition=%d start_offset=%d",
+                partition.topic,
+                partition.index,
+                partition.log.start_offset,
+            )
+
+    async def compact(self) -> None:
+        """Compact the logs that are dirty enough, the dirtiest first."""
+        now_ms = self._node.ports.clock.now_ms()
+        due = []
+        for partition in self._node.partitions.all():
+            key = (partition.topic, partition.index)
+            if not partition.config.is_compacted or key in self._uncleanable:
+                continue
+            dirtiness = survey(
+                partition.log,
+                cleaned_offset=self._cleaned_offsets.get(key),
+                last_stable_offset=partition.last_stable_offset,
+                now_ms=now_ms,
+            )
+            if dirtiness.is_due(partition.config):
+                due.append((dirtiness.ratio, partition, dirtiness))
+        for _, partition, dirtiness in sorted(due, key=lambda item: -item[0]):
+            if partition.is_closed:
+                continue
+            compaction = Compaction(
+                self._disk,
+                partition.log,
+                dirtiness,
+                self._node.config.cleaner,
+                now_ms=now_ms,
+                max_decompressed_bytes=self._node.config.max_decompressed_bytes,
+            )
+            await self._run(compaction, partition)
+
+    async def _run(self, compaction: Compaction, partition: Partition) -> None:
+        key = (partition.topic, partition.index)
+        self._running = (partition.topic, compaction)
+        try:
+            while not compaction.is_done:
+                if files := compaction.step():
+                    await self._disk.sync_files(files)
+                else:
+                    await asyncio.sleep(0)
+        except StorageError as error:
+            self._uncleanable.add(key)
+            log.error("compaction gave up: topic=%s partition=%d reason=%s", *key, error)
+            return
+        finally:
+            self._running = None
+            if not compaction.is_done:
+                compaction.abandon()
+        if partition.is_closed:
+            return
+        self._remove(compaction.replaced_paths)
+        if not compaction.was_interrupted:
+            self._cleaned_offsets[key] = compaction.cleaned_offset
+            checkpoints.write_offsets(self._disk, CLEANED_OFFSETS, self._cleaned_offsets)
+            log.info(
+                "log compacted: topic=%s partition=%d up_to=%d", *key, compaction.cleaned_offset
+            )
+
+    def forget(self, topic: str) -> None:
+        """The topic is about to be removed: one of the same name begins uncleaned."""
+        if self._running is not None and self._running[0] == topic:
+            self._running[1].abandon()
+        gone = [key for key in self._cleaned_offsets if key[0] == topic]
+        for key in gone:
+            del self._cleaned_offsets[key]
+        if gone:
+            checkpoints.write_offsets(self._disk, CLEANED_OFFSETS, self._cleaned_offsets)
+        self._uncleanable = {key for key in self._uncleanable if key[0] != topic}
+
+    async def sync_rolled(self) -> None:
+        """With `flush=os`: sync in the background, so that recovery points can move."""
+        for partition in self._node.partitions.all():
+            if not partition.is_closed and partition.log.synced_offset < partition.next_offset:
+                up_to = partition.next_offset
+                await self._disk.sync_files(partition.unsynced_files())
+                partition.mark_synced(up_to)
+
+    def _remove(self, paths: list[str]) -> None:
+        for path in paths:
+            self._disk.remove(path)

@@ -1,0 +1,51 @@
+"""What a handler may use: the broker it belongs to, and who is asking."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ottla.broker.config import BrokerConfig
+from ottla.broker.dispatch import Route
+from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.flusher import Flusher
+from ottla.broker.groups import Groups
+from ottla.broker.partitions import Partitions
+from ottla.broker.producer_ids import ProducerIds
+from ottla.cluster.controller import Controller
+from ottla.ports import Ports
+
+if TYPE_CHECKING:
+    from ottla.broker.session import Session
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """The parts of one running broker."""
+
+    config: BrokerConfig
+    ports: Ports
+    controller: Controller
+    partitions: Partitions
+    flusher: Flusher | None
+    """None where the page cache counts as durable (`flush=os`)."""
+    fetch_sessions: FetchSessions
+    routes: Mapping[int, Route]
+    groups: Groups = field(init=False)
+    """The coordinators; they need the rest of the node."""
+    producer_ids: ProducerIds = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.groups = Groups(self)
+        self.producer_ids = ProducerIds(self.controller)
+
+
+class Context:
+    """One request: its broker, its connection, its version."""
+
+    __slots__ = ("client_id", "node", "session", "version")
+
+    def __init__(self, node: Node, session: "Session", version: int, client_id: str | None) -> None:
+        self.node = node
+        self.session = session
+        self.version = version
+        self.client_id = client_id

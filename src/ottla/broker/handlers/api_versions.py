@@ -1,0 +1,43 @@
+"""ApiVersions (key 18): what this broker speaks."""
+
+import re
+from typing import Final
+
+from ottla.broker.context import Context
+from ottla.broker.dispatch import handles
+from ottla.errors import ErrorCode
+from ottla.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+from ottla.wire.registry import ApiKey
+
+_LEGAL_SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+_ADVERTISED_FROM: Final = {ApiKey.PRODUCE: 0}
+"""Versions announced but not served: librdkafka before 2.8 stops compressing where Produce does
+not start at 0 (KAFKA-18659)."""
+
+
+@handles(ApiVersionsRequest, versions="0-4")
+def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+    """List every API with its versions."""
+    if context.version >= 3 and not _is_legal(request):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
+    return ApiVersionsResponse(
+        api_keys=tuple(
+            ApiVersion(
+                api_key=key,
+                min_version=_ADVERTISED_FROM.get(route.api.key, route.versions.low),
+                max_version=route.versions.high,
+            )
+            for key, route in context.node.routes.items()
+        )
+    )
+
+
+def _is_legal(request: ApiVersionsRequest) -> bool:
+    """Whether the client's software is named as KIP-511 wants it."""
+    names = (request.client_software_name, request.client_software_version)
+    return all(_LEGAL_SOFTWARE_NAME.fullmatch(name) for name in names)

@@ -1,0 +1,19 @@
+"""Heartbeat (key 12): a member tells that it is alive."""
+
+from ottla.broker.context import Context
+from ottla.broker.dispatch import handles
+from ottla.broker.groups import ask
+from ottla.coordinator.group.machine import GroupCoordinator
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+@handles(HeartbeatRequest, versions="0-4")
+async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
+    """Put it to the group's coordinator."""
+    return await ask(
+        context,
+        request.group_id,
+        GroupCoordinator.heartbeat,
+        request,
+        lambda error: HeartbeatResponse(error_code=error),
+    )

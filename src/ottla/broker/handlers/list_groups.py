@@ -1,0 +1,21 @@
+"""ListGroups (key 16): all groups that this broker coordinates."""
+
+from ottla.broker.context import Context
+from ottla.broker.dispatch import handles
+from ottla.broker.groups import put
+from ottla.coordinator.group.machine import GroupCoordinator
+from ottla.errors import ErrorCode
+from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+
+@handles(ListGroupsRequest, versions="0-5")
+async def list_groups(request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
+    """Ask every shard, and join the answers."""
+    shards = context.node.groups.all_loaded()
+    if isinstance(shards, ErrorCode):
+        return ListGroupsResponse(error_code=shards, groups=())
+    groups: list[ListedGroup] = []
+    for shard in shards:
+        answer = await put(shard, context, GroupCoordinator.list_groups, request)
+        groups += answer.groups
+    return ListGroupsResponse(groups=tuple(groups))

@@ -1,0 +1,128 @@
+"""Produce (key 0): append batches."""
+
+from collections.abc import Awaitable
+from typing import Final
+
+from ottla.broker.context import Context
+from ottla.broker.dispatch import handles
+from ottla.broker.partition import Appended
+from ottla.broker.validation import RejectedRecord
+from ottla.errors import ErrorCode
+from ottla.records.batch import COMPRESSION_BITS
+from ottla.records.compression import Compression
+from ottla.records.shapes import BATCH_HEADER_BYTES
+from ottla.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+NO_REPLICA: Final = 0
+LEADER_ONLY: Final = 1
+ALL_REPLICAS: Final = -1
+_ACKS: Final = (NO_REPLICA, LEADER_ONLY, ALL_REPLICAS)
+
+_ATTRIBUTES_AT: Final = 22
+"""The low byte of a batch's attributes."""
+
+_FIRST_VERSION_WITH_ZSTD: Final = 7
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+
+
+@handles(ProduceRequest, versions="3-13")
+def produce(
+    request: ProduceRequest, context: Context
+) -> ProduceResponse | Awaitable[ProduceResponse]:
+    """Append everything, then wait once: partitions must not queue for each other."""
+    node = context.node
+    now_ms = node.ports.clock.now_ms()
+    has_new = has_error = False
+    topics = []
+    for topic in request.topic_data:
+        name, refusal = _named(request, topic, context)
+        partitions = []
+        for data in topic.partition_data:
+            result = refusal or _append(name, data, context, now_ms)
+            has_new = has_new or result.is_new
+            has_error = has_error or result.error is not ErrorCode.NONE
+            partitions.append(_response(data.index, result))
+        topics.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(partitions)
+            )
+        )
+    response = ProduceResponse(responses=tuple(topics))
+    if has_error and request.acks == NO_REPLICA:
+        context.session.close()  # the only way to tell a producer that wants no answers
+    if has_new and node.flusher is not None and request.acks == ALL_REPLICAS:
+        return node.flusher.when_durable(response)
+    return response
+
+
+def _named(
+    request: ProduceRequest, topic: TopicProduceData, context: Context
+) -> tuple[str, Appended | None]:
+    """The topic's name, and what to answer for all of its partitions if it is not to be written."""
+    name = topic.name
+    if request.acks not in _ACKS:
+        return name, Appended(
+            error=ErrorCode.INVALID_REQUIRED_ACKS, message=f"acks = {request.acks} is not 0, 1, -1"
+        )
+    if context.version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+        known = context.node.controller.image.topic_name(topic.topic_id)
+        if known is None:
+            return name, Appended(error=ErrorCode.UNKNOWN_TOPIC_ID)
+        name = known
+    return name, None
+
+
+def _append(name: str, data: PartitionProduceData, context: Context, now_ms: int) -> Appended:
+    partitions = context.node.partitions
+    found = partitions.find(name, data.index)
+    if isinstance(found, ErrorCode):
+        return Appended(error=found)
+    if partitions.is_reserved(name):
+        return Appended(
+            error=ErrorCode.INVALID_TOPIC_EXCEPTION,
+            message="only the broker writes internal topics",
+        )
+    records = data.records
+    if not records:
+        return Appended(error=ErrorCode.INVALID_RECORD, message="there are no records")
+    if context.version < _FIRST_VERSION_WITH_ZSTD and _is_zstd(records):
+        return Appended(
+            error=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            message=f"zstd needs Produce v{_FIRST_VERSION_WITH_ZSTD} or newer",
+        )
+    return found.append(records, now_ms=now_ms)
+
+
+def _is_zstd(records: bytes | bytearray | memoryview) -> bool:
+    if len(records) < BATCH_HEADER_BYTES:
+        return False
+    return records[_ATTRIBUTES_AT] & COMPRESSION_BITS == Compression.ZSTD
+
+
+def _response(index: int, result: Appended) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=result.error,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.append_time_ms,
+        log_start_offset=result.start_offset,
+        record_errors=_record_errors(result.rejected) if result.rejected else (),
+        error_message=result.message,
+    )
+
+
+def _record_errors(rejected: tuple[RejectedRecord, ...]) -> tuple[BatchIndexAndErrorMessage, ...]:
+    return tuple(
+        BatchIndexAndErrorMessage(
+            batch_index=record.index, batch_index_error_message=record.message
+        )
+        for record in rejected
+    )

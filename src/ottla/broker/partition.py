@@ -1,0 +1,202 @@
+"""The leader's side of one log: appends what clients send, serves what is durable.
+
+Consumers see nothing beyond the high watermark.  On one node that is the end of what would
+survive power loss (`flush=commit`) or of what was appended (`flush=os`): a record that somebody has
+read never disappears again unless the user asked for that risk.
+"""
+
+import logging
+from typing import NamedTuple, Protocol
+
+from ottla.broker.flusher import Flusher
+from ottla.broker.validation import RejectedBatchError, RejectedRecord, accept
+from ottla.errors import BatchError, ErrorCode, StorageError
+from ottla.log.config import LogConfig
+from ottla.log.log import Log
+from ottla.log.search import TimedOffset
+from ottla.log.segment import LogRead
+from ottla.ports import Buffer, File
+from ottla.records.batch import LOG_APPEND_TIME_BIT, NO_LEADER_EPOCH, Batch
+
+log = logging.getLogger(__name__)
+
+
+class Appended(NamedTuple):
+    """The answer to one partition of a produce request.
+
+    A tuple, because one is made for each: a frozen dataclass sets its fields one by one.
+    """
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    base_offset: int = -1
+    append_time_ms: int = -1
+    start_offset: int = -1
+    rejected: tuple[RejectedRecord, ...] = ()
+    is_new: bool = False
+    """Whether it speaks of something that may not be durable yet."""
+
+
+class Waiter(Protocol):
+    """Somebody who waits for the high watermark to move."""
+
+    def on_advance(self, partition: "Partition") -> None: ...
+
+
+class Partition:
+    """One partition that this broker leads."""
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        index: int,
+        records: Log,
+        leader_epoch: int,
+        config: LogConfig,
+        flusher: Flusher | None,
+        max_decompressed_bytes: int,
+    ) -> None:
+        """`flusher` is None where the page cache counts as durable (`flush=os`)."""
+        self.topic = topic
+        self.index = index
+        self.log = records
+        self.producers = records.producers
+        self.leader_epoch = leader_epoch
+        self.high_watermark = records.next_offset
+        records.producers.advance_high_watermark(self.high_watermark)
+        self.is_closed = False
+        self.waiters: list[Waiter] = []
+        self.config = config
+        self._flusher = flusher
+        self._max_decompressed_bytes = max_decompressed_bytes
+
+    @property
+    def next_offset(self) -> int:
+        return self.log.next_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where read_committed consumers stop."""
+        first_unstable = self.producers.first_unstable_offset
+        if first_unstable is None:
+            return self.high_watermark
+        return max(min(first_unstable, self.high_watermark), self.log.start_offset)
+
+    def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
+        """What to tell a client that believes in this leader epoch; NONE if it is right."""
+        if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
+            return ErrorCode.NONE
+        if current_leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def append(self, data: Buffer, *, now_ms: int) -> Appended:
+        """Append one batch that a client sent.  Never raises for what the client did."""
+        try:
+            batch = accept(
+                data,
+                self.config,
+                now_ms=now_ms,
+                max_decompressed_bytes=self._max_decompressed_bytes,
+            )
+        except RejectedBatchError as error:
+            return Appended(error=error.code, message=error.detail, rejected=error.records)
+        except BatchError as error:
+            return Appended(error=error.code, message=error.detail)
+        return self._append_accepted(batch, now_ms)
+
+    def append_own(self, batch: Batch, *, now_ms: int) -> Appended:
+        """Append a batch that the broker itself made."""
+        return self._append_accepted(batch, now_ms)
+
+    def _append_accepted(self, batch: Batch, now_ms: int) -> Appended:
+        start_offset = self.log.start_offset
+        verdict = self.producers.check(batch, now_ms)
+        if verdict is not None:
+            return Appended(
+                error=verdict.error,
+                message=verdict.message,
+                base_offset=verdict.base_offset,
+                start_offset=start_offset,
+                # A repeated batch is acknowledged when the first one is durable, not before.
+                is_new=verdict.error is ErrorCode.NONE,
+            )
+        try:
+            base_offset = self.log.append(batch, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        except (OSError, StorageError) as error:
+            log.error("append failed: topic=%s partition=%d %s", self.topic, self.index, error)
+            return Appended(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
+        if self._flusher is None:
+            self.advance()
+        else:
+            self._flusher.note(self)
+        return Appended(
+            base_offset=base_offset,
+            append_time_ms=now_ms if batch.attributes & LOG_APPEND_TIME_BIT else -1,
+            start_offset=start_offset,
+            is_new=True,
+        )
+
+    def read(
+        self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
+    ) -> LogRead:
+        """Whole batches from the one that holds `offset` on, which must be within the log."""
+        limit = self.last_stable_offset if committed_only else self.high_watermark
+        found = self.log.read(offset, max_bytes, below_offset=limit, at_least_one=at_least_one)
+        assert isinstance(found, LogRead), found
+        return found
+
+    def bytes_from(self, offset: int, *, at_least: int) -> int:
+        """How many bytes a read from `offset` could give; no more is counted than `at_least`."""
+        total = 0
+        for segment in self.log.segments:
+            if segment.next_offset <= offset:
+                continue
+            spot = segment.find(offset)
+            total += segment.size_bytes - (spot.position if spot else 0)
+            if total >= at_least:
+                break
+        return total
+
+    def offset_for_time(self, timestamp_ms: int) -> TimedOffset | None:
+        """The first record that is not older than `timestamp_ms`."""
+        return self.log.offset_for_time(
+            timestamp_ms, max_decompressed_bytes=self._max_decompressed_bytes
+        )
+
+    def max_timestamp(self) -> TimedOffset | None:
+        """The first record with the largest timestamp; None where no record has one."""
+        return self.log.max_timestamp(max_decompressed_bytes=self._max_decompressed_bytes)
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Use other settings from now on."""
+        self.config = config
+        self.log.reconfigure(config)
+
+    def close(self) -> None:
+        """Let go of the log, and of everybody who waits for it to grow."""
+        self.is_closed = True
+        if self._flusher is not None:
+            self._flusher.forget(self)
+        self.log.abandon()
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter.on_advance(self)
+
+    def unsynced_files(self) -> list[File]:
+        return self.log.unsynced_files()
+
+    def mark_synced(self, up_to_offset: int) -> None:
+        self.log.mark_synced(up_to_offset)
+
+    def advance(self) -> None:
+        """Move the high watermark as far as it may go, and tell those who wait for it."""
+        end = self.log.next_offset if self._flusher is None else self.log.synced_offset
+        if end <= self.high_watermark:
+            return
+        self.high_watermark = end
+        self.producers.advance_high_watermark(end)
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter.on_advance(self)

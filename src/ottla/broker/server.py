@@ -1,0 +1,287 @@
+"""One broker in the running loop: puts the parts together, starts and stops them.
+
+    server = Server(config, ports, store)
+    await server.start()
+    ...
+    await server.stop()
+
+`ottla serve` runs it in a process of its own, `ottla.Broker` on a thread of the caller's process,
+and the simulation on a loop whose time is its own.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from ottla.broker.chores import Chore
+from ottla.broker.cleaning import Cleaning
+from ottla.broker.config import BrokerConfig
+from ottla.broker.context import Node
+from ottla.broker.dispatch import Route, routes
+from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.flusher import Flusher, Syncable
+from ottla.broker.groups import Groups
+from ottla.broker.listener import ConnectionLimits, Connections
+from ottla.broker.partition import Partition
+from ottla.broker.partitions import Partitions
+from ottla.broker.storage import Opened, Storage
+from ottla.cluster.changes import (
+    BrokerConfigChanged,
+    Change,
+    PartitionsAdded,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeleted,
+)
+from ottla.cluster.controller import Controller
+from ottla.cluster.image import BrokerImage
+from ottla.cluster.store.interface import MetadataStore
+from ottla.errors import OttlaError
+from ottla.ports import Listener, Ports
+
+log = logging.getLogger(__name__)
+
+MIN_SESSION_IDLE_MS: Final = 2 * 60 * 1000
+"""A fetch session that was used since then does not give its place to a new one."""
+
+DELETION_INTERVAL_MS: Final = 1_000
+"""How soon the files of a deleted topic go."""
+
+_IDLE_CHECKS_PER_LIMIT: Final = 4
+
+
+class Server:
+    """A broker.  `start` it once, `stop` it once."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        ports: Ports,
+        store: MetadataStore,
+        *,
+        flusher: type[Flusher] = Flusher,
+        serve: Callable[[Mapping[int, Route]], Mapping[int, Route]] | None = None,
+    ) -> None:
+        """Take the parts; nothing happens before `start`.
+
+        Tests bring a worse `flusher`, which makes appended data durable, and with `serve` put
+        something between the sessions and the handlers of requests.
+        """
+        self._config = config
+        self._ports = ports
+        self._store = store
+        self._listener: Listener | None = None
+        self._connections: Connections | None = None
+        self._storage: Storage | None = None
+        self._cleaning: Cleaning | None = None
+        self._groups: Groups | None = None
+        self._make_flusher = flusher
+        self._flusher: Flusher | None = None
+        self._serve = serve
+        self._chores: list[Chore] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done once the broker cannot go on: its disk failed, or a background task crashed."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where clients connect; with port 0, the port that was free."""
+        assert self._listener is not None, "the broker is not started"
+        return self._listener.address
+
+    async def start(self) -> Opened:
+        """Open the data directory and the port; return what was found.
+
+        Where it fails, everything is given back, and nothing is written about a clean end.
+        """
+        try:
+            return await self._open()
+        except (OSError, OttlaError):
+            self._give_up()
+            raise
+
+    async def _open(self) -> Opened:
+        self._ports.disk.lock()
+        controller = await Controller.open(
+            self._store,
+            node_id=self._config.node_id,
+            config=self._config,
+            entropy=self._ports.entropy,
+        )
+        partitions = Partitions()
+        if self._config.flush == "commit":
+            self._flusher = self._make_flusher(
+                self._ports.disk, on_synced=_advance, on_failure=self._on_disk_failure
+            )
+        node = Node(
+            config=self._config,
+            ports=self._ports,
+            controller=controller,
+            partitions=partitions,
+            flusher=self._flusher,
+            fetch_sessions=FetchSessions(
+                max_sessions=self._config.fetch_session_slots,
+                min_idle_ms=MIN_SESSION_IDLE_MS,
+                entropy=self._ports.entropy,
+            ),
+            routes=routes() if self._serve is None else self._serve(routes()),
+        )
+        self._partitions = partitions
+        self._storage = Storage(
+            config=self._config,
+            ports=self._ports,
+            controller=controller,
+            partitions=partitions,
+            flusher=self._flusher,
+        )
+        opened = self._storage.open()
+        self._cleaning = Cleaning(node, self._storage)
+        self._groups = node.groups
+        self._groups.start()
+        controller.subscribe(self._on_change)
+        await self._listen(node)
+        self._start_background()
+        return opened
+
+    async def stop(self) -> None:
+        """Answer what can be answered, close the logs cleanly, give everything back."""
+        if self._listener is not None:
+            self._listener.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._connections is not None:
+            self._connections.close_all()
+        if self._groups is not None:
+            self._groups.close()
+        if self._storage is not None:
+            await self._close_logs(self._storage)
+        if self._connections is not None:
+            self._connections.abort_all()
+        self._store.close()
+        self._ports.disk.close()
+
+    def abandon(self) -> None:
+        """Stop at once, as `kill -9` would: answer nobody, write nothing more."""
+        self.failure.cancel()  # whatever goes wrong from here on was to be expected
+        for task in self._tasks:
+            task.cancel()
+        if self._flusher is not None:
+            self._flusher.abandon()
+        if self._connections is not None:
+            self._connections.abort_all()
+        self._give_up()
+
+    async def housekeep(self) -> None:
+        """Do now what is otherwise done every so often."""
+        for chore in self._chores:
+            await chore.run()
+
+    async def _close_logs(self, storage: Storage) -> None:
+        try:
+            if self._flusher is not None and not self.failure.done():
+                await self._flusher.flush()
+            if not self.failure.done():
+                storage.close()
+                return
+        except OSError as error:
+            log.error("logs not closed cleanly, the next start recovers them: %s", error)
+        storage.abandon()
+
+    def _give_up(self) -> None:
+        if self._groups is not None:
+            self._groups.close()
+        if self._listener is not None:
+            self._listener.close()
+        if self._storage is not None:
+            self._storage.abandon()
+        self._store.close()
+        self._ports.disk.close()
+
+    async def _listen(self, node: Node) -> None:
+        self._connections = Connections(
+            node,
+            ConnectionLimits(
+                max_connections=self._config.max_connections,
+                max_connections_per_ip=self._config.max_connections_per_ip,
+                max_idle_ms=self._config.connections_max_idle_ms,
+                max_frame_bytes=self._config.socket_request_max_bytes,
+                max_in_flight=self._config.max_in_flight_requests,
+                max_queued_bytes=self._config.connection_queued_max_bytes,
+            ),
+        )
+        endpoint = self._config.listener
+        self._listener = await self._connections.listen(endpoint.host, endpoint.port)
+        advertised = self._config.advertised
+        await node.controller.register(
+            BrokerImage(
+                node_id=self._config.node_id,
+                host=advertised.host if advertised else endpoint.host or "localhost",
+                port=advertised.port if advertised else self.address[1],
+                rack=self._config.broker_rack,
+            )
+        )
+
+    def _start_background(self) -> None:
+        assert self._connections is not None
+        assert self._storage is not None
+        cleaning = self._cleaning
+        assert cleaning is not None
+        idle_ms = self._config.connections_max_idle_ms // _IDLE_CHECKS_PER_LIMIT
+        if idle_ms > 0:
+            self._every(idle_ms, self._connections.close_idle)
+        self._every(self._config.recovery_point_interval_ms, self._storage.checkpoint)
+        self._every(DELETION_INTERVAL_MS, self._storage.delete_doomed)
+        self._every(self._config.retention_check_interval_ms, cleaning.delete_old)
+        if self._config.cleaner.enabled:
+            self._every(self._config.cleaner.backoff_ms, cleaning.compact)
+        if self._flusher is None:
+            self._every(self._config.recovery_point_interval_ms, cleaning.sync_rolled)
+
+    def _every(self, interval_ms: int, act: Callable[[], Awaitable[None] | None]) -> None:
+        """Call `act` again and again; if it raises, the broker stops."""
+        chore = Chore(interval_ms, act)
+        self._chores.append(chore)
+        task = asyncio.get_running_loop().create_task(chore.repeat())
+        task.add_done_callback(self._on_task_done)
+        self._tasks.append(task)
+
+    def _on_task_done(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("background task crashed", exc_info=error)
+            self._fail(error)
+
+    def _on_disk_failure(self, error: OSError) -> None:
+        """Nobody knows what is on disk now: answer KAFKA_STORAGE_ERROR and stop."""
+        self._partitions.take_offline()
+        self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.failure.done():
+            self.failure.set_exception(error)
+
+    def _on_change(self, change: Change) -> None:
+        assert self._storage is not None
+        assert self._cleaning is not None
+        if isinstance(change, TopicDeleted):
+            self._cleaning.forget(change.topic.name)
+            assert self._groups is not None
+            self._groups.on_topic_deleted(change.topic.name)
+        match change:
+            case (
+                TopicCreated(topic)
+                | TopicDeleted(topic)
+                | PartitionsAdded(topic, _)
+                | TopicConfigChanged(topic)
+            ):
+                self._storage.follow(topic.name)
+            case BrokerConfigChanged():
+                self._storage.reconfigure_all()
+            case _:
+                pass
+
+
+def _advance(synced: Syncable) -> None:
+    assert isinstance(synced, Partition)
+    synced.advance()

@@ -1,0 +1,339 @@
+"""One client's connection: bytes -> frames -> requests -> handlers -> responses, in order.
+
+A request is decoded and handled as soon as it is whole.  What can be answered at once costs no
+task and no future; what has to wait keeps its place in the queue, so that responses leave in the
+order of their requests whatever the handlers do.  Serving and reading stop while too many requests
+wait, a fetch waits, or the peer does not read its answers: a slow client holds up nobody but
+itself, and a greedy one has one large answer in memory, not a hundred.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from ottla.broker.complaints import Complaints
+from ottla.broker.context import Context
+from ottla.broker.dispatch import Route
+from ottla.errors import ErrorCode, WireError
+from ottla.wire.frame import SIZE, FrameReader
+from ottla.wire.header import (
+    Request,
+    RequestHeader,
+    UnsupportedRequestError,
+    decode_request,
+    encode_response,
+)
+from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.fetch import FetchRequest
+from ottla.wire.messages.produce import ProduceRequest
+from ottla.wire.schema import replace
+
+log = logging.getLogger(__name__)
+
+Part = bytes | bytearray | memoryview
+
+COALESCED_BYTES: Final = 64 * 1024
+"""Parts below this size are joined before they are written; larger ones are written as they are.
+Answers do not wait for company once so many bytes of them are there."""
+
+
+class Slot:
+    """The place of one response in the queue."""
+
+    __slots__ = ("parts", "size_bytes")
+
+    def __init__(self) -> None:
+        self.parts: list[Part] | None = None
+        self.size_bytes = 0
+
+
+class Session(asyncio.BufferedProtocol):
+    """Serves one connection.  Everything happens in the loop that owns it."""
+
+    def __init__(
+        self,
+        *,
+        routes: Mapping[int, Route],
+        reader: FrameReader,
+        max_in_flight: int,
+        max_queued_bytes: int,
+        complaints: Complaints,
+        make_context: Callable[["Session", int, str | None], Context],
+        on_open: Callable[["Session"], bool],
+        on_closed: Callable[["Session"], None],
+    ) -> None:
+        self._routes = routes
+        self._reader = reader
+        self._max_in_flight = max_in_flight
+        self._max_queued_bytes = max_queued_bytes
+        self._complaints = complaints
+        self._make_context = make_context
+        self._context: Context | None = None
+        """Of the last request: most clients speak one version of an API and have one name."""
+        self._on_open = on_open
+        self._on_closed = on_closed
+        self._slots: deque[Slot] = deque()
+        self._queued_bytes = 0
+        """What the responses in `_slots` weigh."""
+        self._backlog: deque[bytearray] = deque()
+        """Requests that arrived in one read with others and found no room; at most one read."""
+        self._is_held = False
+        """Whether a fetch waits.  Its answer may be large, so nothing is served meanwhile."""
+        self._will_catch_up = False
+        self._unwritten_bytes = 0
+        self._transport: asyncio.Transport | None = None
+        self._is_reading = True
+        self._is_writable = True
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self.peer: tuple[str, int] = ("", 0)
+        self.last_active = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.peer = tuple((transport.get_extra_info("peername") or ("", 0))[:2])
+        self._loop = asyncio.get_running_loop()
+        self.last_active = self._loop.time()
+        if not self._on_open(self):
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        for future in list(self._waiting):
+            future.cancel()
+        self._slots.clear()
+        self._backlog.clear()
+        self._on_closed(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            frames = self._reader.buffer_updated(nbytes)
+            if not frames:
+                return
+            self.last_active = self._loop.time()
+            for frame in frames:
+                if self._backlog or not self._makes_room():
+                    self._backlog.append(bytearray(frame))  # the frame is gone with the next read
+                else:
+                    self._serve(frame)
+        except WireError as error:
+            self._refuse(error)
+            return
+        self._write_ready()
+        self._adjust_reading()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._is_writable = False
+        self._adjust_reading()
+
+    def resume_writing(self) -> None:
+        self._is_writable = True
+        self.last_active = self._loop.time()
+        self._catch_up()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is there, and nobody has closed it."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client waits for an answer of ours."""
+        return bool(self._slots)
+
+    def note_progress(self) -> None:
+        """Take note if the peer has read some of what waits to be written to it."""
+        unwritten_bytes = self._transport.get_write_buffer_size() if self._transport else 0
+        if unwritten_bytes < self._unwritten_bytes:
+            self.last_active = self._loop.time()
+        self._unwritten_bytes = unwritten_bytes
+
+    def expire(self) -> None:
+        """Close a connection that has been idle: at once if the peer does not read, either."""
+        if self._transport is not None and self._transport.get_write_buffer_size():
+            self.abort()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Close after what was written has left."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _makes_room(self) -> bool:
+        """Write what is ready, if it is much; return whether one more request may be served."""
+        if len(self._slots) >= self._max_in_flight or self._queued_bytes >= COALESCED_BYTES:
+            self._write_ready()
+        return (
+            self._is_writable
+            and not self._is_held
+            and len(self._slots) < self._max_in_flight
+            and self._queued_bytes < self._max_queued_bytes
+        )
+
+    def _catch_up(self) -> None:
+        """There may be room again: serve what waits for it, then read on."""
+        self._will_catch_up = False
+        try:
+            while self._backlog and self._makes_room():
+                self._serve(self._backlog.popleft())
+        except WireError as error:
+            self._refuse(error)
+            return
+        self._write_ready()
+        self._adjust_reading()
+
+    def _serve(self, frame: memoryview | bytearray) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        try:
+            request = decode_request(frame)
+            header = request.header
+            version = header.request_api_version
+            route = self._routes.get(header.request_api_key)
+            if route is None or not route.versions.low <= version <= route.versions.high:
+                raise _unsupported(request)
+        except UnsupportedRequestError as error:
+            if not error.is_api_versions:
+                raise
+            self._answer_with_what_we_speak(error)
+            return
+        body = request.body
+        result = route.handler(body, self._context_for(version, header.client_id))
+        is_there = type(result) is route.api.response
+        if type(body) is ProduceRequest and body.acks == 0:
+            assert is_there, "a produce request without acks has nothing to wait for"
+            return
+        slot = Slot()
+        self._slots.append(slot)
+        if is_there:
+            self._fill(slot, header, result)
+        else:
+            self._follow(result, slot, request)
+
+    def _context_for(self, version: int, client_id: str | None) -> Context:
+        context = self._context
+        if context is None or context.version != version or context.client_id != client_id:
+            context = self._context = self._make_context(self, version, client_id)
+        return context
+
+    def _follow(self, result: Awaitable[Any], slot: Slot, request: Request) -> None:
+        """Fill `slot` once `result` is there."""
+        future = asyncio.ensure_future(result)
+        self._waiting.add(future)
+        holds = isinstance(request.body, FetchRequest)
+        self._is_held = self._is_held or holds
+
+        def done(future: asyncio.Future[Any]) -> None:
+            self._waiting.discard(future)
+            if holds:
+                self._is_held = False
+            if future.cancelled() or self._transport is None:
+                return
+            if (error := future.exception()) is not None:
+                self._fail(request, error)
+            else:
+                self._fill(slot, request.header, future.result())
+                self._catch_up_soon()
+
+        future.add_done_callback(done)
+
+    def _catch_up_soon(self) -> None:
+        """Write in the next turn of the loop, once for all answers of this one.
+
+        A sync makes hundreds of answers due at the same time, and a write costs more than they do.
+        """
+        if not self._will_catch_up:
+            self._will_catch_up = True
+            self._loop.call_soon(self._catch_up)
+
+    def _answer_with_what_we_speak(self, error: UnsupportedRequestError) -> None:
+        """ApiVersions in a version we do not know: error 35 and our ranges, in v0 (KIP-511)."""
+        route = self._routes[error.key]
+        header = RequestHeader(
+            request_api_key=error.key,
+            request_api_version=0,
+            correlation_id=error.correlation_id,
+            client_id=None,
+        )
+        response = route.handler(ApiVersionsRequest(), self._context_for(0, None))
+        slot = Slot()
+        self._fill(slot, header, replace(response, error_code=ErrorCode.UNSUPPORTED_VERSION))
+        self._slots.append(slot)
+
+    def _fill(self, slot: Slot, header: RequestHeader, response: Any) -> None:
+        slot.parts = parts = encode_response(
+            response, header.request_api_version, correlation_id=header.correlation_id
+        )
+        slot.size_bytes = sum(map(len, parts))
+        self._queued_bytes += slot.size_bytes
+
+    def _write_ready(self) -> None:
+        """Write the responses at the head of the queue that are there."""
+        slots = self._slots
+        if self._transport is None or not slots or slots[0].parts is None:
+            return
+        small: list[Part] = []
+        while slots and (parts := slots[0].parts) is not None:
+            size_bytes = slots.popleft().size_bytes
+            self._queued_bytes -= size_bytes
+            small.append(SIZE.pack(size_bytes))
+            if size_bytes < COALESCED_BYTES:
+                small += parts
+            else:
+                small = self._write_large(small, parts)
+        if small:
+            self._transport.write(b"".join(small))
+
+    def _write_large(self, small: list[Part], parts: list[Part]) -> list[Part]:
+        """Write `small` and `parts` up to the last large one; return what is left to write."""
+        assert self._transport is not None
+        for part in parts:
+            if len(part) < COALESCED_BYTES:
+                small.append(part)
+                continue
+            self._transport.write(b"".join(small))
+            self._transport.write(part)
+            small = []
+        return small
+
+    def _adjust_reading(self) -> None:
+        wanted = not self._backlog and self._makes_room()
+        if self._transport is None or wanted == self._is_reading:
+            return
+        self._is_reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _refuse(self, error: WireError) -> None:
+        self._complaints.add("connection closed", self.peer, error)
+        self._backlog.clear()
+        self._write_ready()
+        self.close()
+
+    def _fail(self, request: Request, error: BaseException) -> None:
+        """A handler raised: that is a bug or a broken disk, and this client must not wait."""
+        log.error("request failed: api=%s peer=%s:%s", request.api.name, *self.peer, exc_info=error)
+        self.abort()
+
+
+def _unsupported(request: Request) -> UnsupportedRequestError:
+    header = request.header
+    return UnsupportedRequestError(
+        header.request_api_key, header.request_api_version, header.correlation_id
+    )

@@ -1,0 +1,301 @@
+"""The data directory: opens the logs, keeps their checkpoints, lets go of what is deleted.
+
+What exists is decided by the metadata store; this class makes the disk follow.  A folder that
+metadata does not know is moved aside and named in the log, never deleted: if metadata was lost, it
+may be all that is left.
+
+The recovery points say up to where a log was synced.  They may lag behind, which costs time at the
+next start, but must never run ahead: what lies below one and is damaged is reported, not cut.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.broker.config import BrokerConfig
+from ottla.broker.flusher import Flusher
+from ottla.broker.partition import Partition
+from ottla.broker.partitions import Partitions
+from ottla.cluster.controller import Controller
+from ottla.cluster.image import PartitionImage, TopicImage
+from ottla.errors import ErrorCode, StorageError
+from ottla.log import checkpoints, files
+from ottla.log.log import Log
+from ottla.ports import Ports
+
+log = logging.getLogger(__name__)
+
+_DELETED: Final = "-delete"
+_STRAY: Final = "-stray"
+_COPIED_BYTES: Final = 1024 * 1024
+"""How much of a log is in memory at a time while it is written again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What was found at the start, for the banner."""
+
+    topic_count: int
+    partition_count: int
+    was_clean: bool
+    offline: tuple[str, ...]
+
+
+class Storage:
+    """All logs of one data directory."""
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        ports: Ports,
+        controller: Controller,
+        partitions: Partitions,
+        flusher: Flusher | None,
+    ) -> None:
+        self._config = config
+        self._ports = ports
+        self._disk = ports.disk
+        self._controller = controller
+        self._partitions = partitions
+        self._flusher = flusher
+        self._recovery_points: dict[tuple[str, int], int] = {}
+        self._start_offsets: dict[tuple[str, int], int] = {}
+        self._written: set[tuple[str, int]] = set()
+        """The partitions that the checkpoints on disk name."""
+        self._was_clean = False
+        self._deleted_count = 0
+        self._doomed: list[str] = []
+
+    def open(self) -> Opened:
+        """Open every log that metadata knows."""
+        self._recovery_points = checkpoints.read_offsets(self._disk, files.RECOVERY_POINTS)
+        self._start_offsets = checkpoints.read_offsets(self._disk, files.START_OFFSETS)
+        self._written = self._recovery_points.keys() | self._start_offsets.keys()
+        self._was_clean = checkpoints.had_clean_shutdown(self._disk)
+        checkpoints.clear_clean_shutdown(self._disk)
+        image = self._controller.image
+        self._tidy(image.topics.values())
+        offline = [
+            files.folder_of(topic.name, partition.index)
+            for topic in image.topics.values()
+            for partition in topic.partitions
+            if not self._open_partition(topic, partition)
+        ]
+        # A folder that was made just now must not go with the power, and its records with it.
+        self._disk.sync_folder("")
+        was_clean, self._was_clean = self._was_clean, False
+        self._keep_offline_points()
+        return Opened(
+            len(image.topics),
+            sum(len(topic.partitions) for topic in image.topics.values()),
+            was_clean,
+            tuple(offline),
+        )
+
+    def follow(self, name: str) -> None:
+        """Metadata changed for a topic: create, reconfigure or remove its partitions."""
+        topic = self._controller.image.topics.get(name)
+        if topic is None:
+            self._remove(name)
+            return
+        is_new = False
+        for partition in topic.partitions:
+            found = self._partitions.find(name, partition.index)
+            if found is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                self._open_partition(topic, partition)
+                is_new = True
+            elif isinstance(found, Partition):
+                found.reconfigure(self._controller.topic_config(name))
+        if is_new:
+            self._disk.sync_folder("")
+
+    def reconfigure_all(self) -> None:
+        """The defaults of all topics changed."""
+        for partition in self._partitions.all():
+            partition.reconfigure(self._controller.topic_config(partition.topic))
+
+    async def delete_doomed(self) -> None:
+        """Remove the folders of deleted topics, giving the loop back after each."""
+        while self._doomed:
+            self._delete_folder(self._doomed.pop())
+            await asyncio.sleep(0)
+
+    def checkpoint(self) -> None:
+        """Write down how far every log is durable and where it starts."""
+        online = {(p.topic, p.index): p.log.settle() for p in self._partitions.all()}
+        checkpoints.write_offsets(self._disk, files.RECOVERY_POINTS, self._recovery_points | online)
+        self._written = self._recovery_points.keys() | online.keys()
+        self.checkpoint_starts()
+
+    def checkpoint_starts(self) -> None:
+        """Write down where every log starts; segments below may be deleted after it."""
+        online = {(p.topic, p.index): p.log.start_offset for p in self._partitions.all()}
+        checkpoints.write_offsets(self._disk, files.START_OFFSETS, self._start_offsets | online)
+        self._written |= self._start_offsets.keys() | online.keys()
+
+    def close(self) -> None:
+        """Close all logs so that the next start need not look into them.
+
+        With one that is offline it has to: the mark speaks for all of them.
+        """
+        for partition in self._partitions.all():
+            partition.log.write_out()
+            partition.log.sync()
+        self.checkpoint()
+        if not self._partitions.has_offline:
+            checkpoints.mark_clean_shutdown(self._disk, broker_epoch=-1)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of all files and write nothing more."""
+        for partition in self._partitions.all():
+            partition.log.abandon()
+
+    def _keep_offline_points(self) -> None:
+        """Go on writing down what is known of partitions that could not be opened.
+
+        Without its recovery point, their damage would count as an unsynced tail next time, and be
+        cut.
+        """
+        for points in (self._recovery_points, self._start_offsets):
+            for key in list(points):
+                if self._partitions.find(*key) is not ErrorCode.KAFKA_STORAGE_ERROR:
+                    del points[key]
+
+    def _open_partition(self, topic: TopicImage, partition: PartitionImage) -> bool:
+        """Open one log; where it is damaged, its partition answers KAFKA_STORAGE_ERROR."""
+        key = (topic.name, partition.index)
+        config = self._controller.topic_config(topic.name)
+        try:
+            self._claim_folder(topic, partition.index)
+            records = Log.open(
+                self._disk,
+                files.folder_of(*key),
+                config,
+                now_ms=self._ports.clock.now_ms(),
+                recovery_point=self._recovery_points.get(key, 0),
+                start_offset=self._start_offsets.get(key, 0),
+                was_clean=self._was_clean,
+            )
+            if not self._was_clean:
+                self._save_again(records, self._recovery_points.get(key, 0))
+        except (StorageError, OSError) as error:
+            log.error("partition offline: topic=%s partition=%d reason=%s", *key, error)
+            self._partitions.put(*key, ErrorCode.KAFKA_STORAGE_ERROR)
+            return False
+        self._partitions.put(
+            *key,
+            Partition(
+                topic=topic.name,
+                index=partition.index,
+                records=records,
+                leader_epoch=max(partition.leader_epoch, records.latest_epoch),
+                config=config,
+                flusher=self._flusher,
+                max_decompressed_bytes=self._config.max_decompressed_bytes,
+            ),
+        )
+        return True
+
+    def _save_again(self, records: Log, recovery_point: int) -> None:
+        """Make durable what a crash may have left in the page cache: it will be shown from now on.
+
+        A sync is not enough.  If the last one failed, the kernel counts its pages as written: they
+        are read as they were, no further sync touches them, and they are gone with the power.  So
+        everything that was not known to be durable is written once more, in place.
+        """
+        for segment in records.segments:
+            spot = segment.find(recovery_point) if segment.next_offset > recovery_point else None
+            position = spot.position if spot is not None else segment.size_bytes
+            while position < segment.size_bytes:
+                end = min(position + _COPIED_BYTES, segment.size_bytes)
+                segment.file.write(position, segment.file.read(position, end - position))
+                position = end
+        if self._flusher is not None:
+            records.sync()
+
+    def _claim_folder(self, topic: TopicImage, index: int) -> None:
+        """Make sure the folder is this topic's and not that of an earlier one with its name."""
+        folder = files.folder_of(topic.name, index)
+        if self._disk.exists(folder):
+            if self._topic_id_in(folder) in (None, topic.topic_id):
+                return
+            self._move_aside(folder)
+        self._forget_points((topic.name, index))
+        self._disk.make_folder(folder)
+        checkpoints.write_topic_id(self._disk, folder, topic.topic_id)
+
+    def _forget_points(self, key: tuple[str, int]) -> None:
+        """What is written down of a partition without a folder was true of another one.
+
+        It must be gone from disk before there is a new folder: an empty log that was durable up to
+        some offset would look damaged.
+        """
+        if self._recovery_points.pop(key, 0) > 0:
+            log.warning("partition begins empty, it had no folder: topic=%s partition=%d", *key)
+        self._start_offsets.pop(key, None)
+        if key in self._written:
+            self.checkpoint()
+
+    def _topic_id_in(self, folder: str) -> bytes | None:
+        """The topic that a folder says it belongs to; None if it does not, or not legibly."""
+        try:
+            return checkpoints.read_topic_id(self._disk, folder)
+        except StorageError as error:
+            log.warning("topic id passed over: folder=%s reason=%s", folder, error)
+            return None
+
+    def _remove(self, name: str) -> None:
+        """Rename a topic's folders, so that a crash leaves no half topic; they go later."""
+        for points in (self._recovery_points, self._start_offsets):
+            for key in [key for key in points if key[0] == name]:
+                del points[key]
+        for partition in self._partitions.remove(name):
+            partition.close()
+            folder = files.folder_of(name, partition.index)
+            self._deleted_count += 1
+            target = f"{folder}.{self._ports.clock.now_ms()}-{self._deleted_count}{_DELETED}"
+            try:
+                self._disk.rename(folder, target)
+            except OSError as error:
+                # The topic is gone from metadata; the next start moves the folder aside.
+                log.error("folder not removed: folder=%s reason=%s", folder, error)
+            else:
+                self._doomed.append(target)
+        self._disk.sync_folder("")
+
+    def _tidy(self, topics: Iterable[TopicImage]) -> None:
+        """Finish interrupted deletions, and move aside what metadata does not know."""
+        known = {
+            files.folder_of(topic.name, partition.index)
+            for topic in topics
+            for partition in topic.partitions
+        }
+        for name in self._disk.names(""):
+            if name.endswith(_DELETED):
+                self._delete_folder(name)
+            elif name not in known and not name.endswith(_STRAY) and self._is_partition(name):
+                self._move_aside(name)
+
+    def _is_partition(self, name: str) -> bool:
+        try:
+            names = self._disk.names(name)
+        except NotADirectoryError:
+            return False
+        return any(n == files.PARTITION_METADATA or files.parse_name(n) is not None for n in names)
+
+    def _move_aside(self, folder: str) -> None:
+        target = f"{folder}.{self._ports.clock.now_ms()}{_STRAY}"
+        log.warning(
+            "folder moved aside, metadata does not know it: folder=%s now=%s", folder, target
+        )
+        self._disk.rename(folder, target)
+        self._disk.sync_folder("")
+
+    def _delete_folder(self, folder: str) -> None:
+        for name in self._disk.names(folder):
+            self._disk.remove(f"{folder}/{name}")
+        self._disk.remove_folder(folder)

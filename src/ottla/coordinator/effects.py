@@ -1,0 +1,55 @@
+"""What a machine may ask of the world: write records down, answer a request, be called later.
+
+A machine decides and returns a list of effects; the shell performs the list in order and in one
+piece: it appends and applies what is persisted and sets the alarms before the machine is asked
+anything else, and waits only then.  The rule that makes it safe: *an `Answer` leaves only when
+everything persisted before it, by anyone, is durable.*  So no answer overtakes the state that it
+reports, and a machine may decide on state that is not yet on disk.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Ticket: TypeAlias = int
+"""Stands for a request that waits for its answer; the shell hands tickets out, and never twice."""
+
+AlarmName: TypeAlias = tuple[str, ...]
+"""What an alarm is for and whom it concerns, such as `("session", "orders", "ada-1")`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record of a machine's own log; without a value it is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Append `records` to the machine's log as one batch, and `apply` each of them at once."""
+
+    records: tuple[StoredRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Send `response` for `ticket`, once all that was persisted before is durable."""
+
+    ticket: Ticket
+    response: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Call the machine's `on_alarm(name, now_ms)` when the clock reaches `at_ms`.
+
+    There is one alarm of a name: another `at_ms` moves it, and `None` cancels it.  An alarm that
+    rings is gone.  One that rings late, or after it was canceled, does no harm.
+    """
+
+    name: AlarmName
+    at_ms: int | None
+
+
+Effect: TypeAlias = Persist | Answer | Alarm

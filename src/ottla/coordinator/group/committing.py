@@ -1,0 +1,283 @@
+"""Committing, fetching and deleting offsets: what is allowed, and the answers in all versions.
+
+A member commits in its own generation, so that one who was left behind cannot move the group back.
+Generation -1 without a member id is a commit from outside (a tool, or a consumer that assigns its
+partitions itself); it is allowed while the group has no members.
+"""
+
+from typing import Final
+
+from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.effects import StoredRecord
+from ottla.coordinator.group.classic import CONSUMER, ClassicGroup, State
+from ottla.coordinator.group.offsets import Offsets
+from ottla.coordinator.group.records import (
+    NO_EXPIRY,
+    CommittedOffset,
+    OffsetKey,
+    offset_record,
+    offset_tombstone,
+)
+from ottla.errors import ErrorCode
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from ottla.wire.schema import NO_UUID
+
+NO_OFFSET: Final = -1
+GROUP_ID_NOT_FOUND_SINCE: Final = 9
+BATCHED_FETCH_SINCE: Final = 8
+
+_DEFAULT_RETENTION: Final = -1
+
+
+def commit_refusal(
+    group: ClassicGroup | None, request: OffsetCommitRequest, version: int
+) -> ErrorCode:
+    """Whether the sender may commit for the group now; every partition is answered with it."""
+    generation = request.generation_id_or_member_epoch
+    if group is None:
+        if generation < 0:
+            return ErrorCode.NONE
+        is_new = version >= GROUP_ID_NOT_FOUND_SINCE
+        return ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
+    if generation < 0 and group.state is State.EMPTY:
+        return ErrorCode.NONE
+    if generation < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if error := group.member_error(request.member_id, request.group_instance_id):
+        return error
+    if generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    # It was told of this generation and has no assignment in it yet: it cannot have read anything.
+    if group.state is State.COMPLETING:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    """The same error for every partition: the response has no place for one of the group."""
+    return OffsetCommitResponse(
+        topics=tuple(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=error
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def commit(
+    request: OffsetCommitRequest, config: GroupConfig, now_ms: int
+) -> tuple[tuple[StoredRecord, ...], OffsetCommitResponse]:
+    """The records of an allowed commit, and its answer: a partition may still be refused."""
+    expires_ms = NO_EXPIRY
+    if request.retention_time_ms != _DEFAULT_RETENTION:
+        expires_ms = now_ms + request.retention_time_ms
+    records = []
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            error = _partition_error(partition, config)
+            if not error:
+                key = OffsetKey(request.group_id, topic.name, partition.partition_index)
+                offset = CommittedOffset(
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.committed_metadata or "",
+                    committed_ms=now_ms,
+                    expires_ms=expires_ms,
+                    topic_id=topic.topic_id,
+                )
+                records.append(offset_record(key, offset))
+            partitions.append(
+                OffsetCommitResponsePartition(
+                    partition_index=partition.partition_index, error_code=error
+                )
+            )
+        topics.append(
+            OffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions)
+            )
+        )
+    return tuple(records), OffsetCommitResponse(topics=tuple(topics))
+
+
+def fetch(offsets: Offsets, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    """Offsets in the shape of the version: one group before v8, several since."""
+    if version >= BATCHED_FETCH_SINCE:
+        return OffsetFetchResponse(
+            groups=tuple(
+                _fetch_group(offsets, group, require_stable=request.require_stable)
+                for group in request.groups
+            )
+        )
+    topics = None
+    if request.topics is not None:
+        topics = tuple(
+            OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes)
+            for t in request.topics
+        )
+    asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    found = _fetch_group(offsets, asked, require_stable=request.require_stable)
+    return OffsetFetchResponse(
+        topics=tuple(
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in found.topics
+        )
+    )
+
+
+def delete(
+    group: ClassicGroup | None, offsets: Offsets, request: OffsetDeleteRequest
+) -> tuple[tuple[StoredRecord, ...], OffsetDeleteResponse]:
+    """The tombstones of offsets that nobody needs, and the answer."""
+    if error := _delete_error(group, request.group_id):
+        return (), OffsetDeleteResponse(error_code=error, topics=())
+    assert group is not None, "an unknown group was refused"
+    records: list[StoredRecord] = []
+    topics = []
+    for topic in request.topics:
+        is_read = group.is_subscribed_to(topic.name)
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
+        if not is_read:
+            records += _tombstones(offsets, request.group_id, topic)
+        partitions = tuple(
+            OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=error)
+            for p in topic.partitions
+        )
+        topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+    return tuple(records), OffsetDeleteResponse(topics=tuple(topics))
+
+
+def _partition_error(partition: OffsetCommitRequestPartition, config: GroupConfig) -> ErrorCode:
+    note = partition.committed_metadata or ""
+    # Kafka counts what Java counts: UTF-16 code units.
+    if len(note.encode("utf-16-le", "surrogatepass")) // 2 > config.offset_metadata_max_bytes:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _delete_error(group: ClassicGroup | None, group_id: str) -> ErrorCode:
+    if not group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    # We can see what consumers read, and nobody else.
+    if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
+
+
+def _tombstones(
+    offsets: Offsets, group_id: str, topic: OffsetDeleteRequestTopic
+) -> list[StoredRecord]:
+    keys = [OffsetKey(group_id, topic.name, p.partition_index) for p in topic.partitions]
+    return [
+        offset_tombstone(key)
+        for key in dict.fromkeys(keys)
+        if offsets.of(key) is not None or offsets.is_held(key)
+    ]
+
+
+def _fetch_group(
+    offsets: Offsets, asked: OffsetFetchRequestGroup, *, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    topics = asked.topics
+    if topics is None:
+        topics = _all_topics(offsets, asked.group_id)
+    return OffsetFetchResponseGroup(
+        group_id=asked.group_id,
+        topics=tuple(
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    _fetch_partition(
+                        offsets,
+                        OffsetKey(asked.group_id, topic.name, index),
+                        topic.topic_id,
+                        require_stable=require_stable,
+                    )
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in topics
+        ),
+    )
+
+
+def _all_topics(offsets: Offsets, group_id: str) -> tuple[OffsetFetchRequestTopics, ...]:
+    indexes: dict[str, list[int]] = {}
+    for key, _ in offsets.of_group(group_id):
+        indexes.setdefault(key.topic, []).append(key.partition)
+    return tuple(
+        OffsetFetchRequestTopics(name=topic, partition_indexes=tuple(partitions))
+        for topic, partitions in indexes.items()
+    )
+
+
+def _fetch_partition(
+    offsets: Offsets, key: OffsetKey, topic_id: bytes, *, require_stable: bool
+) -> OffsetFetchResponsePartitions:
+    error = ErrorCode.NONE
+    found = offsets.of(key)
+    if require_stable and offsets.is_held(key):
+        error, found = ErrorCode.UNSTABLE_OFFSET_COMMIT, None
+    if found is None or _is_of_another_topic(found, topic_id):
+        return OffsetFetchResponsePartitions(
+            partition_index=key.partition, committed_offset=NO_OFFSET, metadata="", error_code=error
+        )
+    return OffsetFetchResponsePartitions(
+        partition_index=key.partition,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+    )
+
+
+def _is_of_another_topic(found: CommittedOffset, topic_id: bytes) -> bool:
+    """The offset was committed for an earlier topic of the same name."""
+    return NO_UUID not in (found.topic_id, topic_id) and found.topic_id != topic_id

@@ -1,0 +1,35 @@
+"""A broker for the whole run, and each client library in turn."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from ottla.broker.embedded import Broker
+from tests.compat.clients import CLIENTS, Client
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic() -> str:
+    """The name of a topic that does not exist yet."""
+    return f"topic-{next(_numbers)}"
+
+
+@pytest.fixture(params=CLIENTS, ids=lambda kind: kind.name)
+def client(request: pytest.FixtureRequest, broker: Broker) -> Client:
+    made: Client = request.param(broker.bootstrap_servers)
+    return made
+
+
+@pytest.fixture(params=CLIENTS, ids=lambda kind: f"read by {kind.name}")
+def reader(request: pytest.FixtureRequest, broker: Broker) -> Client:
+    made: Client = request.param(broker.bootstrap_servers)
+    return made

@@ -1,0 +1,109 @@
+"""The machine that the simulated broker runs on: starts it, stops it, starts it again.
+
+Segments are rolled, checkpoints written and logs cleaned many times a second, so that a run of a
+few seconds meets them all.
+"""
+
+import asyncio
+import errno
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.broker.config import BrokerConfig
+from ottla.broker.flusher import Flusher
+from ottla.broker.server import Server
+from ottla.cluster.store.memory import MemoryStore
+from ottla.ports import Ports
+from ottla.testing.simulation import Simulation
+from tests.simulation.broker_clients import BROKER, PORT
+from tests.simulation.journal import Journal
+
+SETTINGS: Final[Mapping[str, object]] = {
+    "listeners": f"PLAINTEXT://{BROKER}:{PORT}",
+    "ottla.insecure": True,
+    "auto.create.topics.enable": False,
+    "log.roll.ms": 150,
+    "log.index.interval.bytes": 0,
+    "log.flush.offset.checkpoint.interval.ms": 110,
+    "log.flush.start.offset.checkpoint.interval.ms": 70,
+    "log.retention.check.interval.ms": 130,
+    "log.cleaner.backoff.ms": 80,
+}
+
+
+class SurvivingStore(MemoryStore):
+    """Metadata that is on disk, as far as one can tell: each process of the broker reopens it."""
+
+    def reopened(self) -> "SurvivingStore":
+        """The same content, without the watchers and leases of a process that is gone."""
+        store = SurvivingStore()
+        store._entries = dict(self._entries)
+        store._revision = self._revision
+        return store
+
+
+class BrokerHost:
+    """One broker.  `flusher` takes the place of its own, to prove that somebody notices."""
+
+    def __init__(
+        self,
+        sim: Simulation,
+        journal: Journal,
+        *,
+        flush: str = "commit",
+        flusher: type[Flusher] = Flusher,
+    ) -> None:
+        self.is_disk_bad = False
+        """Whether there is an excuse for what cannot be opened: no room, or syncs that fail."""
+        self.disk = sim.node(BROKER).disk
+        self._sim = sim
+        self._journal = journal
+        self._flusher = flusher
+        self._config = BrokerConfig.of({**SETTINGS, "ottla.flush": flush})
+        self._store = SurvivingStore()
+        self._stop_asked: asyncio.Future[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._sim.node(BROKER).is_running
+
+    def start(self) -> "asyncio.Task[None]":
+        """Start a process of the broker, whatever became of the one before."""
+        self._store = self._store.reopened()
+        self._stop_asked = self._sim.loop.create_future()
+        return self._sim.spawn(BROKER, self._serve)
+
+    def stop(self) -> None:
+        """Ask the broker to stop, as SIGTERM does."""
+        assert self._stop_asked is not None
+        if not self._stop_asked.done():
+            self._stop_asked.set_result(None)
+
+    async def keep_running(self) -> None:
+        """Start it again whenever it ended, for whatever reason, as an init system does."""
+        rng = self._sim.stream("init")
+        while True:
+            if not self.is_running:
+                self.start()
+            await asyncio.sleep(rng.uniform(0.02, 0.2))
+
+    async def _serve(self, ports: Ports) -> None:
+        """As `ottla serve` does it: until it is asked to stop, or cannot go on."""
+        assert self._stop_asked is not None
+        server = Server(self._config, ports, self._store, flusher=self._flusher)
+        try:
+            opened = await server.start()
+        except OSError as error:
+            if not self.is_disk_bad:
+                raise
+            self._journal.done[f"start failed: {error.strerror}"] += 1
+            return
+        if opened.offline and not self.is_disk_bad:
+            self._journal.violate(f"offline after the start: {opened.offline}")
+        await asyncio.wait({server.failure, self._stop_asked}, return_when=asyncio.FIRST_COMPLETED)
+        if server.failure.done():
+            self._journal.done["broker failed"] += 1
+            failure = server.failure.exception()
+            if not isinstance(failure, OSError) or failure.errno != errno.EIO:
+                raise AssertionError("the broker failed, and no disk did") from failure
+        await server.stop()

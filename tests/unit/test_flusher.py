@@ -1,0 +1,123 @@
+"""Group commit: who waits for which sync, and what becomes of them when it fails."""
+
+import asyncio
+import errno
+from collections.abc import Iterable
+
+import pytest
+
+from ottla.broker.flusher import Flusher, Syncable
+from ottla.ports import Disk, File
+from ottla.testing.disk import SimDisk
+
+
+class Journal:
+    """Something that can be synced, and remembers up to where it was."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self.next_offset = 0
+        self.synced_offset = 0
+
+    def append(self) -> None:
+        self.next_offset += 1
+
+    def unsynced_files(self) -> list[File]:
+        return [self.file]
+
+    def mark_synced(self, up_to_offset: int) -> None:
+        self.synced_offset = up_to_offset
+
+
+class GatedDisk(SimDisk):
+    """A disk whose syncs end when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gates: list[asyncio.Future[None]] = []
+
+    async def sync_files(self, files: Iterable[File]) -> None:
+        assert list(files), "a sync of nothing"
+        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.gates.append(gate)
+        await gate
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.disk = GatedDisk()
+        self.journal = Journal(self.disk.open("journal", create=True))
+        self.failures: list[OSError] = []
+        self.synced: list[Syncable] = []
+        disk: Disk = self.disk
+        self.flusher = Flusher(disk, on_synced=self.synced.append, on_failure=self.failures.append)
+
+    def append(self, answer: str) -> "asyncio.Future[str]":
+        self.journal.append()
+        self.flusher.note(self.journal)
+        return self.flusher.when_durable(answer)
+
+
+async def turn() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_an_answer_leaves_after_the_sync_that_covers_it() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        answer = scene.append("first")
+        await turn()
+        assert not answer.done()
+        scene.disk.gates[0].set_result(None)
+        assert await answer == "first"
+        assert scene.journal.synced_offset == 1
+        assert scene.synced == [scene.journal]
+
+    asyncio.run(scenario())
+
+
+def test_who_comes_during_a_sync_waits_for_the_next_one() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        early = scene.append("early")
+        await turn()
+        late = [scene.append(f"late {n}") for n in range(10)]
+        scene.disk.gates[0].set_result(None)
+        await turn()
+        assert early.done()
+        assert not any(answer.done() for answer in late)
+        assert len(scene.disk.gates) == 2, "one sync for all of them"
+        scene.disk.gates[1].set_result(None)
+        assert [await answer for answer in late] == [f"late {n}" for n in range(10)]
+        assert scene.journal.synced_offset == 11
+
+    asyncio.run(scenario())
+
+
+def test_nothing_unsynced_means_nothing_to_wait_for() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        assert scene.flusher.when_durable("now").done()
+        await scene.flusher.flush()
+
+    asyncio.run(scenario())
+
+
+def test_a_failed_sync_fails_everybody_and_is_never_repeated() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        covered = scene.append("covered")
+        await turn()
+        waiting = scene.append("waiting")
+        scene.disk.gates[0].set_exception(OSError(errno.EIO, "the disk is gone"))
+        await turn()
+        later = scene.append("later")
+        for answer in (covered, waiting, later):
+            with pytest.raises(OSError, match="the disk is gone"):
+                await answer
+        assert len(scene.failures) == 1
+        assert len(scene.disk.gates) == 1
+        assert scene.journal.synced_offset == 0
+
+    asyncio.run(scenario())
