@@ -1,0 +1,37 @@
+"""Groups of commands that are imported when they are called, not to list them.
+
+So `ottla --help` and `ottla topic --help` stay quick, however much a command needs.
+"""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are named by module, with the line they have in its help."""
+
+    def __init__(self, *args: Any, commands_by_name: Mapping[str, tuple[str, str]], **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._commands_by_name = commands_by_name
+
+    @property
+    def help_lines(self) -> Mapping[str, str]:
+        """Command -> its line in the list."""
+        return {name: line for name, (_, line) in self._commands_by_name.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self._commands_by_name)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._commands_by_name:
+            return None
+        module, _ = self._commands_by_name[cmd_name]
+        command: click.Command = importlib.import_module(module).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(self.help_lines.items()))

@@ -1,0 +1,43 @@
+"""The settings of a broker in a file: TOML with Kafka's dotted names, or a server.properties.
+
+In TOML a dotted name may be written as it is (`log.retention.hours = 24`), quoted, or as a table;
+all three mean the same here.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ottla.errors import ConfigError
+
+
+def read_settings(path: Path) -> dict[str, object]:
+    """Dotted name -> value; `ConfigError` if the file cannot be read as such."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    if path.suffix == ".properties":
+        return dict(_properties(path, text))
+    try:
+        return dict(_flattened(tomllib.loads(text)))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+
+
+def _flattened(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _properties(path: Path, text: str) -> Iterator[tuple[str, object]]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith(("#", "!")):
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise ConfigError(f"{path}:{number}: {line!r} is not name=value")
+        yield name.strip(), value.strip()

@@ -1,0 +1,1 @@
+"""`ottla topic`: one file per verb; `group` lists them."""

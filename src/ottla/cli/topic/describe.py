@@ -1,0 +1,138 @@
+"""`ottla topic describe`."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ottla.cli.connection import Connection, connection_options
+from ottla.cli.output import Output, format_option, verbose_option
+from ottla.cli.quantities import Id, Size, counted, human_duration, human_size
+from ottla.cli.topic.list import facts_of, sizes_or_none
+from ottla.model import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.basic.topics import ConfigEntry, TopicInfo
+
+UNLIMITED: Final = 2**62
+"""Settings that mean "never" are the largest number there is."""
+
+Offsets = Mapping[TopicPartition, int]
+COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "start", "end", "stable_end", "size")
+
+
+@click.command("describe")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("--all", "show_all", is_flag=True, help="Show settings that have their default, too.")
+@verbose_option
+@format_option
+@click.pass_obj
+@connection_options
+def command(output: Output, names: tuple[str, ...], show_all: bool, connection: Connection) -> None:
+    """Show partitions, leaders, offsets and settings."""
+    from ottla.client.basic.topics import (
+        EARLIEST,
+        LATEST,
+        describe_topic,
+        offsets_at,
+        topic_configs,
+    )
+
+    with connection.open() as client:
+        for number, name in enumerate(names):
+            topic = describe_topic(client, name)
+            starts = offsets_at(client, [topic], EARLIEST)
+            ends = offsets_at(client, [topic], LATEST)
+            stable_ends = offsets_at(client, [topic], LATEST, read_committed=True)
+            sizes = sizes_or_none(client)
+            configs = topic_configs(client, [name])[name]
+            shown = [entry for entry in configs if show_all or not entry.is_default]
+            facts = facts_of(topic, starts, ends, sizes)
+            rows = _partition_rows(topic, starts, ends, stable_ends, sizes)
+            if output.is_json:
+                _print_json(output, facts, rows, shown)
+            else:
+                if number:
+                    click.echo()
+                _print_text(output, facts, rows, shown)
+
+
+def _print_json(
+    output: Output,
+    facts: Mapping[str, object],
+    rows: Sequence[Sequence[object]],
+    configs: Sequence["ConfigEntry"],
+) -> None:
+    output.json_line(
+        {
+            **facts,
+            "partitions": [dict(zip(COLUMNS, row, strict=True)) for row in rows],
+            "configs": {c.name: {"value": c.value, "source": c.source} for c in configs},
+        }
+    )
+
+
+def _print_text(
+    output: Output,
+    facts: Mapping[str, object],
+    rows: Sequence[Sequence[object]],
+    configs: Sequence["ConfigEntry"],
+) -> None:
+    size = facts["bytes"]
+    parts = [
+        str(facts["name"]),
+        counted(len(rows), "partition"),
+        f"replication {facts['replication_factor']}",
+        f"id {facts['topic_id']}",
+        counted(int(str(facts["records"])), "record"),
+    ]
+    click.echo(" · ".join([*parts, human_size(size)] if isinstance(size, int) else parts))
+    output.rows(COLUMNS, [_listed(row) for row in rows])
+    if configs:
+        click.echo()
+        output.rows(("config", "value", "source"), [(c.name, _value(c), c.source) for c in configs])
+
+
+def _listed(row: Sequence[object]) -> list[object]:
+    return [",".join(map(str, cell)) if isinstance(cell, tuple) else cell for cell in row]
+
+
+def _partition_rows(
+    topic: "TopicInfo",
+    starts: Offsets,
+    ends: Offsets,
+    stable_ends: Offsets,
+    sizes: Offsets | None,
+) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    for p in topic.partitions:
+        key = TopicPartition(topic.name, p.index)
+        size = sizes.get(key) if sizes is not None else None
+        rows.append(
+            (
+                Id(p.index),
+                Id(p.leader_id) if p.has_leader else None,
+                Id(p.leader_epoch),
+                p.replicas,
+                p.isr,
+                starts.get(key),
+                ends.get(key),
+                stable_ends.get(key),
+                None if size is None else Size(size),
+            )
+        )
+    return rows
+
+
+def _value(entry: "ConfigEntry") -> str:
+    """A value with its unit beside it, where the name tells the unit."""
+    if entry.is_sensitive or entry.value is None:
+        return "-"
+    text = entry.value
+    if not text.isdigit() or not 1000 <= int(text) < UNLIMITED:
+        return text
+    if entry.name.endswith(".ms"):
+        return f"{text} ({human_duration(int(text))})"
+    if entry.name.endswith(".bytes"):
+        return f"{text} ({human_size(int(text))})"
+    return text
