@@ -3,7 +3,7 @@
 import importlib
 from typing import Final
 
-PUBLIC_PACKAGES: Final = ("ottla", "ottla.errors")
+PUBLIC_PACKAGES: Final = ("ottla", "ottla.errors", "ottla.testing")
 
 
 def public_names() -> list[str]:

@@ -11,7 +11,6 @@ from typing import Final
 
 from ottla.broker.config import BrokerConfig
 from ottla.broker.ignored import HARMLESS, PROTECTIVE
-from ottla.broker.sections import GroupConfig, TransactionConfig
 from ottla.config import (
     DAY_MS,
     GIB,
@@ -27,6 +26,7 @@ from ottla.config import (
     documentation,
     settings_of,
 )
+from ottla.coordinator.config import GroupConfig, TransactionConfig
 from ottla.log.config import CleanerConfig, LogConfig
 
 PAGE: Final = Path(__file__).parents[1] / "docs/reference/settings.md"
