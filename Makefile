@@ -12,6 +12,8 @@ PY          := $(BIN)/python
 PIP         := $(PY) -m pip --disable-pip-version-check --quiet
 ARGS        ?=
 SECONDS     ?= 60
+SEEDS       ?= 500
+ROUNDS      ?= 50
 ASAN_BUILD  := build/asan
 ASAN_TESTS  ?= $(wildcard $(foreach kind,wire_* record* batch* control* crc32c murmur2,\
                    tests/unit/test_$(kind).py tests/property/test_$(kind).py))
@@ -19,7 +21,7 @@ ASAN_TESTS  ?= $(wildcard $(foreach kind,wire_* record* batch* control* crc32c m
 TWIN_SOURCES := setup.py $(wildcard src/ottla/*/*.pyx src/ottla/*/*.px[di] src/native/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test demo check fix bench docs fuzz asan lock clean
+.PHONY: help setup test kills sim demo check fix bench docs fuzz asan lock clean
 .DELETE_ON_ERROR:
 
 help: ## list these targets
@@ -32,6 +34,9 @@ setup: $(VENV)/.twins ## make .venv with all tools, and build the compiled twins
 test: $(VENV)/.twins ## run all tests; ARGS="-k batch -x" goes to pytest
 	@echo "==> tests"
 	@$(PY) -m pytest -q -n auto --maxprocesses 8 $(ARGS)
+
+kills: $(VENV)/.twins ## kill a broker under load again and again; ROUNDS=50, ARGS as for test
+	@OTTLA_KILL_ROUNDS=$(ROUNDS) $(PY) -m pytest -q tests/broker/test_kills.py $(ARGS)
 
 demo: $(VENV)/.twins ## show in a few seconds what stands today
 	@$(BIN)/ottla demo
@@ -60,6 +65,18 @@ bench: $(VENV)/.twins ## speed, as ratios to named peers in the same run
 
 fuzz: $(VENV)/.twins ## feed both twins with noise; SECONDS=60 bounds it
 	@$(PY) -m fuzz --seconds $(SECONDS) $(ARGS)
+
+# One seed leaves its whole trace in a file; of many seeds, those that fail say how to replay them.
+sim: $(VENV)/.twins ## simulations: SEED=17 for one, with its trace, or SEEDS=500 for many
+ifdef SEED
+	@mkdir -p build
+	@rm -f build/sim-$(SEED).trace
+	@OTTLA_SIM_SEED=$(SEED) OTTLA_SIM_TRACE=build/sim-$(SEED).trace \
+	    $(PY) -m pytest -q tests/simulation -k "$(SEED)" $(ARGS); status=$$?; \
+	    echo "every event of these runs is in build/sim-$(SEED).trace"; exit $$status
+else
+	@OTTLA_SIM_SEEDS=$(SEEDS) $(PY) -m pytest -q -n auto --maxprocesses 8 tests/simulation $(ARGS)
+endif
 
 # The sanitized twins live in build/asan with a copy of the package, so the ones in src/ stay as
 # they are.  PYTHONMALLOC=malloc lets the sanitizer see every allocation.

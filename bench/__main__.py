@@ -1,4 +1,4 @@
-"""`python -m bench [records] [wire] [--write]`: race, report, and say which targets were missed.
+"""`python -m bench [TABLE ...] [--write]`: race, report, and say which targets were missed.
 
 A missed target does not fail the command: figures are for reading.  A contestant that gives a
 wrong answer does.
@@ -11,8 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench import broker
 from bench.harness import Outcome
-from bench.report import HEADINGS, circumstances, page, table
+from bench.report import HEADINGS, RACES, circumstances, page, table
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 TWINS = ("compiled", "python")
@@ -44,14 +45,14 @@ def main() -> None:
     if arguments.write and arguments.tables:
         parser.error(f"{RESULTS.name} has all tables: leave out the names")
 
-    outcomes = {}
+    tables = {}
     for name in arguments.tables or HEADINGS:
-        outcomes[name] = outcomes_of(name)
-        print(f"{HEADINGS[name]}\n", *table(outcomes[name]), "", sep="\n")
+        tables[name] = table(outcomes_of(name)) if name in RACES else broker.tables()
+        print(f"{HEADINGS[name]}\n", *tables[name], "", sep="\n")
     command = " ".join(["python -m bench", *sys.argv[1:]])
     print(*circumstances(command), sep="\n")
     if arguments.write:
-        RESULTS.write_text(page(outcomes, command))
+        RESULTS.write_text(page(tables, command))
         print(f"\nwritten to {RESULTS}")
 
 

@@ -12,13 +12,18 @@ from bench.harness import ROUND_COUNT, ROUND_NS, Outcome
 
 PACKAGES = ("ottla", "aiokafka", "kafka-python", "crc32c", "kio", "pyarrow", "Cython")
 
-HEADINGS = {"records": "Record batches", "wire": "Protocol messages"}
+RACES = {"records": "Record batches", "wire": "Protocol messages"}
+HEADINGS = {**RACES, "broker": "The broker"}
 
 
 def table(outcomes: list[Outcome]) -> list[str]:
-    """Rows of a Markdown table, which also reads well in a terminal."""
+    """What came of the races of one table."""
     heading: tuple[str, ...] = ("what", "twin", "ours", "peer", "times faster", "target", "")
-    rows = [heading, *map(_row, outcomes)]
+    return aligned([heading, *map(_row, outcomes)])
+
+
+def aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Rows of a Markdown table, the heading first, which also read well in a terminal."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
@@ -84,17 +89,18 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def page(outcomes: dict[str, list[Outcome]], command: str) -> str:
-    """The whole of RESULTS.md."""
+def page(tables: dict[str, list[str]], command: str) -> str:
+    """The whole of RESULTS.md, from the tables by their names."""
     lines = [
         "# Results",
         "",
         "Written by `make bench ARGS=--write`; do not edit.  Both contestants of a row do the same",
         "work in the same run, which is checked before it is timed.  What each peer does is said",
-        "in `bench/records.py` and `bench/wire.py`.  Ratios travel between machines; times do not.",
+        "in `bench/records.py`, `bench/wire.py` and `bench/broker.py`.  Ratios travel between",
+        "machines; times do not.",
         "",
         *circumstances(command),
     ]
-    for name, rows in outcomes.items():
-        lines += ["", f"## {HEADINGS[name]}", "", *table(rows)]
+    for name, rows in tables.items():
+        lines += ["", f"## {HEADINGS[name]}", "", *rows]
     return "\n".join(lines) + "\n"

@@ -1,0 +1,112 @@
+"""Servers in processes of their own, and what the kernel says about them.
+
+CPU time is that of the server alone, all of its threads, in user space and in the kernel; what the
+load generator costs is not in it.  Servers have their modules compiled, as installed packages do,
+whatever the environment says about it.
+"""
+
+import atexit
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+START_TIMEOUT_S = 120.0
+"""A broker with 10,000 partitions takes a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A running server."""
+
+    process: "subprocess.Popen[str]"
+    port: int
+    started_s: float
+    """From the start of the process until it said that it listens."""
+
+    @property
+    def cpu_ns(self) -> int:
+        """What its threads have spent so far."""
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(task.read_text().split()[0]) for task in tasks)
+
+    @property
+    def resident_bytes(self) -> int:
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise LookupError("the kernel does not say VmRSS")
+
+
+@contextmanager
+def bare(request_bytes: int, response_bytes: int) -> Iterator[Served]:
+    """The bare loopback; see `bench.bare`."""
+    command = [sys.executable, "-m", "bench.bare", str(request_bytes), str(response_bytes)]
+    begin = time.perf_counter()
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment()
+    ) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        try:
+            yield Served(process, port, time.perf_counter() - begin)
+        finally:
+            process.communicate(timeout=START_TIMEOUT_S)
+
+
+@contextmanager
+def broker(data_dir: str, flush: str) -> Iterator[Served]:
+    """`ottla serve` on a free port; stopped in good order."""
+    command = [sys.executable, "-m", "ottla", "serve", "-o", "json", "--port", "0"]
+    command += ["--host", "127.0.0.1", "--data-dir", data_dir, "--flush", flush]
+    begin = time.perf_counter()
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=_environment(),
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        try:
+            if not line:
+                raise RuntimeError("the broker did not start")
+            ready = json.loads(line)
+            yield Served(
+                process,
+                int(ready["bootstrap_servers"].rpartition(":")[2]),
+                time.perf_counter() - begin,
+            )
+        finally:
+            process.terminate()
+            _, complaint = process.communicate(timeout=START_TIMEOUT_S)
+        if process.returncode:
+            raise RuntimeError(f"the broker ended with {process.returncode}: {complaint}")
+
+
+@cache
+def _environment() -> dict[str, str]:
+    """Ours, with a place for compiled modules that goes with us."""
+    folder = tempfile.mkdtemp(prefix="ottla-bench-")
+    atexit.register(shutil.rmtree, folder)
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return ours | {"PYTHONPYCACHEPREFIX": folder}
+
+
+@contextmanager
+def data_dir() -> Iterator[str]:
+    """A folder for a broker, removed in the end."""
+    folder = tempfile.mkdtemp(prefix="ottla-bench-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
