@@ -16,9 +16,11 @@ from itertools import repeat
 import pytest
 
 from ottla.broker.embedded import Broker
+from ottla.errors import ErrorCode
 from ottla.wire.frame import SIZE
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.produce import ProduceRequest
 from tests.broker.conftest import Bystander
 from tests.broker.wire_client import (
     FETCH_VERSION,
@@ -27,6 +29,7 @@ from tests.broker.wire_client import (
     fetch_request,
     framed,
     frames_of,
+    produce_request,
     request_bytes,
 )
 
@@ -211,3 +214,31 @@ def _metadata_answer(client: WireClient) -> bytes:
     answer = client.receive_frame()
     assert len(answer) > SIZE.size
     return answer
+
+
+def test_requests_that_arrive_slowly_share_a_bounded_memory() -> None:
+    limits = {"socket.request.max.bytes": 2 * MIB, "queued.max.request.bytes": 2 * MIB}
+    limits["ottla.connection.queued.max.bytes"] = 2 * MIB
+    with (
+        Broker(config={**limits, "message.max.bytes": 2 * MIB}) as broker,
+        WireClient(broker.bootstrap_servers) as first,
+        WireClient(broker.bootstrap_servers) as second,
+        WireClient(broker.bootstrap_servers) as small,
+    ):
+        assert small.create_topic("large") == 0
+        request = framed(
+            request_bytes(produce_request("large", batch_of(bytes(MIB + 512 * 1024))), 9)
+        )
+        for slow in (first, second):
+            slow.send_bytes(request[:-1])  # together more than the limit
+        small.ask(ApiVersionsRequest(), 0)  # needs none of that memory
+        first.send_bytes(request[-1:])
+        assert _error_of(first) == ErrorCode.NONE
+        second.send_bytes(request[-1:])
+        assert _error_of(second) == ErrorCode.NONE
+
+
+def _error_of(client: WireClient) -> int:
+    _, response = client.receive(ProduceRequest, 9)
+    error: int = response.responses[0].partition_responses[0].error_code
+    return error

@@ -147,6 +147,18 @@ def test_a_frame_that_outgrows_its_buffer_leaves_it_to_others() -> None:
     assert spares.take(TRUSTED_BYTES).obj is buffer
 
 
+def test_a_reader_that_is_abandoned_amid_a_frame_leaves_its_buffer_to_others() -> None:
+    spares = SpareBuffers()
+    reader = FrameReader(scratch_buffer(64), LIMIT, spares)
+    assert feed(reader, framed(b"a" * 300_000)[:1000]) == []
+    buffer = reader.get_buffer().obj
+
+    reader.abandon()
+
+    assert not reader.is_amid_frame
+    assert spares.take(300_000).obj is buffer
+
+
 def test_no_more_spare_buffers_are_kept_than_the_limit_says() -> None:
     spares = SpareBuffers()
     taken = [spares.take(TRUSTED_BYTES) for _ in range(MAX_SPARES + 2)]

@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import mmap
 from collections import Counter
 from dataclasses import dataclass
 
 from ottla.broker.complaints import Complaints
 from ottla.broker.context import Context, Node
+from ottla.broker.read_budget import ReadBudget
 from ottla.broker.session import Session
 from ottla.ports import Listener
 from ottla.wire.frame import FrameReader, SpareBuffers, scratch_buffer
@@ -24,6 +26,8 @@ class ConnectionLimits:
     max_frame_bytes: int
     max_in_flight: int
     max_queued_bytes: int
+    max_partial_bytes: int
+    """What requests that have not arrived in full may hold, all connections together."""
 
 
 class Connections:
@@ -34,8 +38,9 @@ class Connections:
         self._limits = limits
         self._complaints = Complaints(asyncio.get_running_loop().time)
         self._scratch = scratch_buffer()
-        self._spares = SpareBuffers()
+        self._spares = SpareBuffers(_mapped_buffer)
         self._sessions: dict[Session, None] = {}
+        self._budget = ReadBudget(limits.max_partial_bytes)
         self._per_ip: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -72,6 +77,7 @@ class Connections:
             reader=FrameReader(self._scratch, self._limits.max_frame_bytes, self._spares),
             max_in_flight=self._limits.max_in_flight,
             max_queued_bytes=self._limits.max_queued_bytes,
+            budget=self._budget,
             complaints=self._complaints,
             make_context=self._context_of,
             on_open=self._admit,
@@ -100,3 +106,12 @@ class Connections:
             self._per_ip[session.peer[0]] -= 1
             if not self._per_ip[session.peer[0]]:
                 del self._per_ip[session.peer[0]]
+
+
+def _mapped_buffer(size_bytes: int) -> memoryview:
+    """A buffer that has its pages from the kernel, and gives them back when it goes.
+
+    A page takes memory once it is filled: a client that announces much and sends little gets
+    little.  The heap would keep the room of the busiest moment.
+    """
+    return memoryview(mmap.mmap(-1, size_bytes))

@@ -197,6 +197,7 @@ class Partition:
             return
         self.high_watermark = end
         self.producers.advance_high_watermark(end)
-        waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            waiter.on_advance(self)
+        if self.waiters:
+            waiters, self.waiters = self.waiters, []
+            for waiter in waiters:
+                waiter.on_advance(self)

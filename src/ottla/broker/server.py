@@ -209,6 +209,7 @@ class Server:
                 max_frame_bytes=self._config.socket_request_max_bytes,
                 max_in_flight=self._config.max_in_flight_requests,
                 max_queued_bytes=self._config.connection_queued_max_bytes,
+                max_partial_bytes=self._config.queued_max_request_bytes,
             ),
         )
         endpoint = self._config.listener

@@ -16,6 +16,7 @@ from typing import Any, Final
 from ottla.broker.complaints import Complaints
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route
+from ottla.broker.read_budget import ReadBudget
 from ottla.errors import ErrorCode, WireError
 from ottla.wire.frame import SIZE, FrameReader
 from ottla.wire.header import (
@@ -59,6 +60,7 @@ class Session(asyncio.BufferedProtocol):
         reader: FrameReader,
         max_in_flight: int,
         max_queued_bytes: int,
+        budget: ReadBudget,
         complaints: Complaints,
         make_context: Callable[["Session", int, str | None], Context],
         on_open: Callable[["Session"], bool],
@@ -68,6 +70,11 @@ class Session(asyncio.BufferedProtocol):
         self._reader = reader
         self._max_in_flight = max_in_flight
         self._max_queued_bytes = max_queued_bytes
+        self._much_bytes = min(COALESCED_BYTES, max_queued_bytes)
+        self._budget = budget
+        self._held_bytes = 0
+        """What was last reported to the budget."""
+        self._lacks_memory = False
         self._complaints = complaints
         self._make_context = make_context
         self._context: Context | None = None
@@ -105,6 +112,9 @@ class Session(asyncio.BufferedProtocol):
             future.cancel()
         self._slots.clear()
         self._backlog.clear()
+        self._reader.abandon()
+        self._report_held()
+        self._context = None  # it holds us, and nobody shall wait for the garbage collector
         self._on_closed(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -113,6 +123,8 @@ class Session(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         try:
             frames = self._reader.buffer_updated(nbytes)
+            if self._reader.held_bytes != self._held_bytes:
+                self._report_held()
             if not frames:
                 return
             self.last_active = self._loop.time()
@@ -126,6 +138,20 @@ class Session(asyncio.BufferedProtocol):
             return
         self._write_ready()
         self._adjust_reading()
+
+    def wait_for_memory(self) -> None:
+        """Read no more until the budget has room; see `read_budget`."""
+        self._lacks_memory = True
+        self._adjust_reading()
+
+    def go_on(self) -> None:
+        """There is room again."""
+        self._lacks_memory = False
+        self._adjust_reading()
+
+    def _report_held(self) -> None:
+        self._held_bytes = self._reader.held_bytes
+        self._budget.report(self, self._held_bytes)
 
     def eof_received(self) -> bool:
         return False
@@ -175,14 +201,13 @@ class Session(asyncio.BufferedProtocol):
 
     def _makes_room(self) -> bool:
         """Write what is ready, if it is much; return whether one more request may be served."""
-        if len(self._slots) >= self._max_in_flight or self._queued_bytes >= COALESCED_BYTES:
+        if len(self._slots) >= self._max_in_flight or self._queued_bytes >= self._much_bytes:
             self._write_ready()
-        return (
-            self._is_writable
-            and not self._is_held
-            and len(self._slots) < self._max_in_flight
-            and self._queued_bytes < self._max_queued_bytes
-        )
+            if len(self._slots) >= self._max_in_flight:
+                return False
+            if self._queued_bytes >= self._max_queued_bytes:
+                return False
+        return self._is_writable and not self._is_held
 
     def _catch_up(self) -> None:
         """There may be room again: serve what waits for it, then read on."""
@@ -212,7 +237,10 @@ class Session(asyncio.BufferedProtocol):
             self._answer_with_what_we_speak(error)
             return
         body = request.body
-        result = route.handler(body, self._context_for(version, header.client_id))
+        context = self._context
+        if context is None or context.version != version or context.client_id != header.client_id:
+            context = self._context = self._make_context(self, version, header.client_id)
+        result = route.handler(body, context)
         is_there = type(result) is route.api.response
         if type(body) is ProduceRequest and body.acks == 0:
             assert is_there, "a produce request without acks has nothing to wait for"
@@ -223,12 +251,6 @@ class Session(asyncio.BufferedProtocol):
             self._fill(slot, header, result)
         else:
             self._follow(result, slot, request)
-
-    def _context_for(self, version: int, client_id: str | None) -> Context:
-        context = self._context
-        if context is None or context.version != version or context.client_id != client_id:
-            context = self._context = self._make_context(self, version, client_id)
-        return context
 
     def _follow(self, result: Awaitable[Any], slot: Slot, request: Request) -> None:
         """Fill `slot` once `result` is there."""
@@ -269,7 +291,7 @@ class Session(asyncio.BufferedProtocol):
             correlation_id=error.correlation_id,
             client_id=None,
         )
-        response = route.handler(ApiVersionsRequest(), self._context_for(0, None))
+        response = route.handler(ApiVersionsRequest(), self._make_context(self, 0, None))
         slot = Slot()
         self._fill(slot, header, replace(response, error_code=ErrorCode.UNSUPPORTED_VERSION))
         self._slots.append(slot)
@@ -311,7 +333,7 @@ class Session(asyncio.BufferedProtocol):
         return small
 
     def _adjust_reading(self) -> None:
-        wanted = not self._backlog and self._makes_room()
+        wanted = not self._backlog and not self._lacks_memory and self._makes_room()
         if self._transport is None or wanted == self._is_reading:
             return
         self._is_reading = wanted

@@ -62,10 +62,13 @@ def accept(data: Binary, config: LogConfig, *, now_ms: int, max_decompressed_byt
         )
     batch.check_crc()
     _check_header(batch)
-    _check_records(batch, config, now_ms, max_decompressed_bytes)
+    survey = _check_records(batch, config, max_decompressed_bytes)
+    is_stamped = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+    if not is_stamped:
+        _check_timestamps(batch, survey, config, now_ms, max_decompressed_bytes)
     if config.compression_type != _PRODUCER_DECIDES:
         batch = _recompressed(batch, config, max_decompressed_bytes)
-    if config.timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if is_stamped:
         batch.stamp_append_time(now_ms)
     return batch
 
@@ -103,9 +106,7 @@ def _check_header(batch: Batch) -> None:
         )
 
 
-def _check_records(
-    batch: Batch, config: LogConfig, now_ms: int, max_decompressed_bytes: int
-) -> None:
+def _check_records(batch: Batch, config: LogConfig, max_decompressed_bytes: int) -> Survey:
     survey = batch.survey(max_decompressed_bytes)
     if not survey.is_dense:
         raise BatchError(
@@ -121,8 +122,7 @@ def _check_records(
                 if record[2] is None
             ),
         )
-    if config.timestamp_type is TimestampType.CREATE_TIME:
-        _check_timestamps(batch, survey, config, now_ms, max_decompressed_bytes)
+    return survey
 
 
 def _check_timestamps(

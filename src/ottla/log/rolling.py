@@ -21,7 +21,7 @@ def has_room_for(segment: Segment, batch: Batch, now_ms: int) -> bool:
     config = segment.config
     jitter_ms = _jitter_ms(segment) if config.segment_jitter_ms else 0
     return (
-        size_bytes + batch.size_bytes <= config.segment_bytes
+        size_bytes + len(batch.data) <= config.segment_bytes
         and segment.indexes.has_room(config.segment_index_bytes)
         and _age_ms(segment, batch, now_ms) <= longest_age_ms(config) - jitter_ms
     )

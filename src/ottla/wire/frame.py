@@ -10,7 +10,7 @@ wants to keep bytes copies them.  Memory follows the bytes that arrived, never t
 peer announced.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Final
 
@@ -49,16 +49,20 @@ class SpareBuffers:
     A fresh one costs more than what is read into it: the kernel fills it with zeros, page by page.
     """
 
-    __slots__ = ("_spares",)
+    __slots__ = ("_make", "_spares")
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[int], memoryview] = scratch_buffer) -> None:
+        """`make` gives a buffer of a size; one that takes no memory until it is filled is best."""
+        self._make = make
         self._spares: list[memoryview] = []
 
     def take(self, size_bytes: int) -> memoryview:
         """A buffer of at least `size_bytes`, with anything in it."""
-        if _WORTH_SPARING_BYTES <= size_bytes <= TRUSTED_BYTES:
-            return self._spares.pop() if self._spares else scratch_buffer(TRUSTED_BYTES)
-        return scratch_buffer(size_bytes)
+        if size_bytes < _WORTH_SPARING_BYTES:
+            return scratch_buffer(size_bytes)
+        if size_bytes > TRUSTED_BYTES:
+            return self._make(size_bytes)
+        return self._spares.pop() if self._spares else self._make(TRUSTED_BYTES)
 
     def give_back(self, buffer: memoryview) -> None:
         """Nobody reads `buffer` any more, or only until the next `take`."""
@@ -128,6 +132,16 @@ class FrameReader:
     def is_amid_frame(self) -> bool:
         """Whether the peer owes us the rest of a frame."""
         return self._partial is not None
+
+    @property
+    def held_bytes(self) -> int:
+        """How much memory the partial frame has for itself."""
+        return 0 if self._partial is None else self._room_bytes
+
+    def abandon(self) -> None:
+        """Nothing more will arrive: forget a frame that is not whole, and leave its buffer."""
+        if self._partial is not None:
+            self._taken()
 
     def _taken(self) -> memoryview:
         """Give up the partial frame's buffer and return what it holds."""

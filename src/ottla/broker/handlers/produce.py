@@ -108,13 +108,19 @@ def _is_zstd(records: bytes | bytearray | memoryview) -> bool:
 
 
 def _response(index: int, result: Appended) -> PartitionProduceResponse:
+    if result.error is ErrorCode.NONE:
+        return PartitionProduceResponse(
+            index=index,
+            base_offset=result.base_offset,
+            log_append_time_ms=result.append_time_ms,
+            log_start_offset=result.start_offset,
+        )
     return PartitionProduceResponse(
         index=index,
         error_code=result.error,
         base_offset=result.base_offset,
-        log_append_time_ms=result.append_time_ms,
         log_start_offset=result.start_offset,
-        record_errors=_record_errors(result.rejected) if result.rejected else (),
+        record_errors=_record_errors(result.rejected),
         error_message=result.message,
     )
 
