@@ -1,7 +1,7 @@
 """Other people's clients behind one small face, so that each test runs with all of them.
 
-A client is what its users would write: its own producer and consumer, with their defaults, as far
-as a broker without groups and transactions allows.  `without_idempotence` says what is changed.
+A client is what its users would write: its own producer and consumer, with their defaults; but
+producers are idempotent wherever they wait for all replicas, as clients since 2021 are by default.
 """
 
 import asyncio
@@ -58,14 +58,6 @@ class Received(NamedTuple):
         ) and message.timestamp_ms in (None, self.timestamp_ms)
 
 
-def without_idempotence(settings: dict[str, Any], name: str) -> dict[str, Any]:
-    """Switch off what needs producer ids, which the broker does not hand out yet.
-
-    Clients since 2021 are idempotent by default; that is one request more, InitProducerId.
-    """
-    return {**settings, name: False}
-
-
 class Client(ABC):
     """One client library."""
 
@@ -101,8 +93,9 @@ class Confluent(Client):
             "acks": acks,
             "linger.ms": 5,
             "message.max.bytes": LARGEST_BYTES,
+            "enable.idempotence": acks == -1,
         }
-        producer = confluent_kafka.Producer(without_idempotence(settings, "enable.idempotence"))
+        producer = confluent_kafka.Producer(settings)
         delivered: list[Any] = []
         for message in messages:
             producer.produce(
@@ -170,8 +163,9 @@ class KafkaPython(Client):
             "acks": "all" if acks == -1 else acks,
             "linger_ms": 5,
             "max_request_size": LARGEST_BYTES,
+            "enable_idempotence": acks == -1,
         }
-        producer = KafkaProducer(**without_idempotence(settings, "enable_idempotence"))
+        producer = KafkaProducer(**settings)
         try:
             sent = [
                 producer.send(
@@ -234,6 +228,7 @@ class Aiokafka(Client):
             acks="all" if acks == -1 else acks,
             linger_ms=5,
             max_request_size=LARGEST_BYTES,
+            enable_idempotence=acks == -1,
         )
         await producer.start()
         try:

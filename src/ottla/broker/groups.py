@@ -16,7 +16,7 @@ from ottla.cluster.controller import NewTopic
 from ottla.coordinator.effects import Effect, Ticket
 from ottla.coordinator.group.classic import Caller
 from ottla.coordinator.group.machine import GroupCoordinator
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, StorageError
 from ottla.model import CONSUMER_OFFSETS_TOPIC, coordinator_partition
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ class Groups:
 
     async def ensure_topic(self) -> None:
         """Create `__consumer_offsets` if this is its first use."""
-        if CONSUMER_OFFSETS_TOPIC in self._node.controller.image.topics:
-            return
         if self._creation is None or self._creation.done():
+            if CONSUMER_OFFSETS_TOPIC in self._node.controller.image.topics:
+                return
             self._creation = asyncio.get_running_loop().create_task(self._create_topic())
         # Others wait for it too: it goes on when the client that asked first is gone.
         await asyncio.shield(self._creation)
@@ -98,23 +98,20 @@ class Groups:
 
     def on_topic_deleted(self, name: str) -> None:
         """A topic is gone, and so are the offsets that groups have committed for it."""
-        if name == CONSUMER_OFFSETS_TOPIC:
-            self._close_shards()
         for shard in self._shards.values():
-            shard.on_topic_deleted(name)
+            if name == CONSUMER_OFFSETS_TOPIC:
+                shard.give_up(StorageError("its topic was deleted"))
+            else:
+                shard.on_topic_deleted(name)
 
     def close(self) -> None:
         """Stop all shards; what they persisted is in their logs."""
         if self._creation is not None:
             self._creation.cancel()
-        self._close_shards()
-
-    def _close_shards(self) -> None:
         for task in self._loading:
             task.cancel()
         for shard in self._shards.values():
             shard.close()
-        self._shards.clear()
 
     async def _create_topic(self) -> None:
         groups = self._node.config.groups

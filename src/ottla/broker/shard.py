@@ -25,6 +25,7 @@ from ottla.coordinator.effects import (
     Persist,
     StoredRecord,
     Ticket,
+    WriteMarkers,
 )
 from ottla.errors import ErrorCode, StorageError
 from ottla.log.segment import LogRead
@@ -106,6 +107,16 @@ class Shard:
             answer.cancel()
         self._waiting.clear()
 
+    def give_up(self, error: StorageError) -> None:
+        """Better no coordinator than a wrong one: decide nothing more, and let everybody know."""
+        log.error("coordinator given up: topic=%s %s", self._partition.topic, error)
+        self.is_loaded, self.is_broken = False, True
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(error)
+        self.close()
+
     def _replay(self, batch: Batch) -> None:
         if batch.is_control:
             marker = read_marker(batch)
@@ -127,18 +138,10 @@ class Shard:
                         self._answer(ticket, response)
                     case Alarm(name, at_ms):
                         self._set_alarm(name, at_ms)
+                    case WriteMarkers():
+                        raise AssertionError("a group ends no transactions")
         except StorageError as error:
-            self._break(error)
-
-    def _break(self, error: StorageError) -> None:
-        """Better no coordinator than a wrong one: decide nothing more, and let everybody know."""
-        log.error("coordinator given up: topic=%s %s", self._partition.topic, error)
-        self.is_loaded, self.is_broken = False, True
-        waiting, self._waiting = self._waiting, {}
-        for answer in waiting.values():
-            if not answer.done():
-                answer.set_exception(error)
-        self.close()
+            self.give_up(error)
 
     def _persist(self, records: tuple[StoredRecord, ...]) -> None:
         now_ms = self._clock.now_ms()

@@ -32,6 +32,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "bench": ("ottla.cli.bench.group", "Measure a broker: records and bytes a second, live."),
     "consume": ("ottla.cli.consume", "Print the records of topics."),
     "demo": ("ottla.cli.demo", "Show what stands today, in a few seconds."),
+    "group": ("ottla.cli.group.group", "Show, move and delete consumer groups."),
     "log": ("ottla.cli.log.group", "Look into the files of a data directory."),
     "produce": ("ottla.cli.produce", "Write records to a topic."),
     "serve": ("ottla.cli.serve", "Run a broker."),

@@ -1,4 +1,4 @@
-"""What a machine may ask of the world: write records down, answer a request, be called later.
+"""What a machine may ask of the world: write down, answer, be called later, end transactions.
 
 A machine decides and returns a list of effects; the shell performs the list in order and in one
 piece: it appends and applies what is persisted and sets the alarms before the machine is asked
@@ -9,6 +9,8 @@ reports, and a machine may decide on state that is not yet on disk.
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from ottla.model import TopicPartition
 
 Ticket: TypeAlias = int
 """Stands for a request that waits for its answer; the shell hands tickets out, and never twice."""
@@ -52,4 +54,26 @@ class Alarm:
     at_ms: int | None
 
 
-Effect: TypeAlias = Persist | Answer | Alarm
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteMarkers:
+    """Write to `partitions` how a transaction ended, once all that was persisted before is durable.
+
+    Like an `Answer`, a marker may not overtake the decision that it reports: a commit marker whose
+    decision is lost in a crash makes half a transaction visible.  The shell writes the marker until
+    it is durable in each partition (a partition that no longer exists needs none) and reports it
+    with `on_markers_written`, some or all partitions at a time.
+    """
+
+    order: int
+    """Counts the orders of one machine, so that no report is taken for that of another order."""
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    transaction_version: int
+    """From 2 on, a partition refuses a marker whose epoch is not above that of the data."""
+    is_commit: bool
+    partitions: tuple[TopicPartition, ...]
+
+
+Effect: TypeAlias = Persist | Answer | Alarm | WriteMarkers

@@ -1,0 +1,1 @@
+"""`ottla group`: one file per verb; `group` has the list of them, `lags` what several show."""

@@ -1,0 +1,28 @@
+"""`ottla group delete`."""
+
+import click
+
+from ottla.cli.connection import Connection, connection_options
+from ottla.cli.output import Output, format_option, verbose_option
+
+
+@click.command("delete")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@verbose_option
+@format_option
+@click.pass_obj
+@connection_options
+def command(output: Output, names: tuple[str, ...], yes: bool, connection: Connection) -> None:
+    """Forget groups without members, and their offsets."""
+    from ottla.client.basic.groups import delete_group
+
+    if not yes:
+        click.confirm(f"Forget {', '.join(names)} and all its offsets?", abort=True, err=True)
+    with connection.open() as client:
+        for name in names:
+            delete_group(client, name)
+            if output.is_json:
+                output.json_line({"name": name, "deleted": True})
+            else:
+                click.echo(f"deleted group {name}")

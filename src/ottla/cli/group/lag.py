@@ -1,0 +1,29 @@
+"""`ottla group lag`."""
+
+import click
+
+from ottla.cli.connection import Connection, connection_options
+from ottla.cli.group.lags import COLUMNS, lags_of
+from ottla.cli.output import Output, format_option, verbose_option
+
+
+@click.command("lag")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@verbose_option
+@format_option
+@click.pass_obj
+@connection_options
+def command(output: Output, names: tuple[str, ...], connection: Connection) -> None:
+    """Show how far groups are behind.
+
+    LAG is the number of offsets between what is committed and the end of the partition.
+    """
+    from ottla.client.basic.groups import describe_group
+
+    with connection.open() as client:
+        rows = [
+            (name, *lag.row)
+            for name in names
+            for lag in lags_of(client, describe_group(client, name))
+        ]
+    output.rows(("group", *COLUMNS), rows)

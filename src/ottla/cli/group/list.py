@@ -1,0 +1,23 @@
+"""`ottla group list`."""
+
+import click
+
+from ottla.cli.connection import Connection, connection_options
+from ottla.cli.output import Output, format_option, verbose_option
+
+
+@click.command("list")
+@verbose_option
+@format_option
+@click.pass_obj
+@connection_options
+def command(output: Output, connection: Connection) -> None:
+    """List groups."""
+    from ottla.client.basic.groups import all_groups
+
+    with connection.open() as client:
+        groups = all_groups(client)
+    output.rows(
+        ("group", "state", "protocol_type"),
+        [(group.name, group.state, group.protocol_type or None) for group in groups],
+    )

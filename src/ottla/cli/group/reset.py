@@ -1,0 +1,125 @@
+"""`ottla group reset`: move the offsets of a group that nobody is in.
+
+Without `--execute` it only shows what would be committed.  No offset is committed that its
+partition does not have.
+"""
+
+import csv
+from collections.abc import Mapping
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from ottla.cli.connection import Connection, connection_options
+from ottla.cli.group.lags import existing_topics
+from ottla.cli.offsets import Place, as_place, resolve
+from ottla.cli.output import InUseError, Output, format_option, verbose_option
+from ottla.cli.quantities import Id
+from ottla.errors import NotFoundError
+from ottla.model import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.basic.client import BasicClient
+
+Offsets = Mapping[TopicPartition, int]
+EMPTY = "Empty"
+
+
+@click.command("reset")
+@click.argument("name", metavar="GROUP")
+@click.option("-t", "--topic", "topics", multiple=True, help="Only this topic; may be repeated.")
+@click.option("--to", "place", callback=as_place, metavar="PLACE", help="start, end, 42, @-1h, ...")
+@click.option("--shift", type=int, metavar="N", help="So many offsets on; back, if it is negative.")
+@click.option("--file", type=click.File("r", "utf-8"), help="Lines of topic,partition,offset.")
+@click.option("--execute", is_flag=True, help="Do it; without, only show what would be done.")
+@verbose_option
+@format_option
+@click.pass_obj
+@connection_options
+def command(
+    output: Output,
+    name: str,
+    topics: tuple[str, ...],
+    place: Place | None,
+    shift: int | None,
+    file: IO[str] | None,
+    execute: bool,
+    connection: Connection,
+) -> None:
+    """Let a group go on from another place.
+
+    PLACE is what `ottla consume --from` takes.  Without --topic, all topics are meant for which the
+    group has committed something.  A group with members keeps its offsets: stop them first.
+    """
+    from ottla.client.basic.groups import commit_offsets, committed_offsets
+
+    if sum(way is not None for way in (place, shift, file)) != 1:
+        raise click.UsageError("say where to: one of --to, --shift and --file")
+    listed = None if file is None else _read(file)
+    with connection.open() as client:
+        _refuse_if_active(client, name)
+        before = committed_offsets(client, name)
+        wanted = set(topics) or {key.topic for key in (before if listed is None else listed)}
+        if place is not None:
+            after = resolve(client, existing_topics(client, wanted), place)
+        else:
+            moved = listed if listed is not None else _shifted(before, shift or 0)
+            after = _bounded(client, {k: o for k, o in moved.items() if k.topic in wanted})
+        if missing := sorted(set(topics) - {key.topic for key in after}):
+            raise click.UsageError(f"nothing to reset for {', '.join(missing)}")
+        if execute and after:
+            commit_offsets(client, name, after)
+    output.rows(
+        ("topic", "partition", "before", "after"),
+        [
+            (key.topic, Id(key.partition), before.get(key), offset)
+            for key, offset in sorted(after.items())
+        ],
+    )
+    if not execute:
+        output.say("nothing was changed; --execute does it")
+
+
+def _refuse_if_active(client: "BasicClient", name: str) -> None:
+    from ottla.client.basic.groups import describe_group
+
+    try:
+        group = describe_group(client, name)
+    except NotFoundError:
+        return  # a group may have offsets before it has its first member
+    if group.state != EMPTY:
+        error = InUseError(f"group {name!r} is {group.state} with {len(group.members)} members")
+        error.add_note("stop its members first: they would not notice, and commit over it")
+        raise error
+
+
+def _shifted(offsets: Offsets, by: int) -> dict[TopicPartition, int]:
+    return {key: offset + by for key, offset in offsets.items()}
+
+
+def _bounded(client: "BasicClient", offsets: Offsets) -> dict[TopicPartition, int]:
+    """The same, within what each partition has; partitions that do not exist are left out."""
+    from ottla.client.basic.topics import EARLIEST, LATEST, offsets_at
+
+    topics = existing_topics(client, {key.topic for key in offsets})
+    starts, ends = offsets_at(client, topics, EARLIEST), offsets_at(client, topics, LATEST)
+    return {
+        key: max(starts[key], min(offset, ends[key]))
+        for key, offset in offsets.items()
+        if key in starts and key in ends
+    }
+
+
+def _read(file: IO[str]) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for number, line in enumerate(csv.reader(file), start=1):
+        if not line:
+            continue
+        try:
+            topic, partition, offset = line
+            found[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError:
+            raise click.UsageError(
+                f"line {number} of the file is not topic,partition,offset: {','.join(line)}"
+            ) from None
+    return found

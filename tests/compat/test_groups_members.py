@@ -1,0 +1,137 @@
+"""Consumer groups of real clients, each member a process: who owns what, and who has read what.
+
+Every record is seen, and no partition has two owners at once, whoever comes, leaves or dies.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ottla.testing import TestBroker
+from tests.compat.group_crowd import Crowd, Ownership, overlaps
+
+PARTITION_COUNT = 6
+RECORDS_EACH = 20
+KINDS = ("confluent-kafka", "kafka-python", "aiokafka")
+FLAVORS: list[Any] = [
+    *(pytest.param({"client": kind}, id=kind) for kind in KINDS),
+    pytest.param({"client": "confluent-kafka", "cooperative": True}, id="cooperative-sticky"),
+]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[TestBroker]:
+    """It lets members be missed sooner than Kafka would, so that tests need not wait."""
+    with TestBroker(config={"group.min.session.timeout.ms": 500}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def crowd(broker: TestBroker, topic: str) -> Iterator[Crowd]:
+    broker.create_topic(topic, partitions=PARTITION_COUNT)
+    with Crowd(broker.bootstrap_servers, f"group-of-{topic}", topic) as crowd:
+        yield crowd
+        assert overlaps(crowd.ownerships()) == []
+        assert [member.errors for member in crowd.members if member.errors] == []
+
+
+def write(broker: TestBroker, topic: str, *, round_count: int = 1) -> int:
+    """Write some records to each partition; return how many."""
+    for number in range(round_count * RECORDS_EACH):
+        for partition in range(PARTITION_COUNT):
+            broker.produce(topic, str(number), partition=partition)
+    return round_count * RECORDS_EACH * PARTITION_COUNT
+
+
+def test_two_owners_at_once_would_be_noticed() -> None:
+    early, late = Ownership("early", 0, 1.0, 2.0), Ownership("late", 0, 2.0)
+    elsewhere = Ownership("late", 1, 1.0)
+    assert overlaps([late, elsewhere, early]) == []
+    too_early = Ownership("late", 0, 1.9)
+    assert overlaps([too_early, elsewhere, early]) == [(early, too_early)]
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_members_share_the_partitions_and_miss_nothing(
+    broker: TestBroker, crowd: Crowd, topic: str, flavor: dict[str, Any]
+) -> None:
+    count = write(broker, topic)
+    first = crowd.start(**flavor)
+    crowd.wait_for_shares(PARTITION_COUNT)
+    crowd.wait_for_records(count)
+    crowd.start(**flavor)
+    crowd.wait_for_shares(3, 3)
+    count += write(broker, topic)
+    crowd.wait_for_records(count)
+    crowd.leave(first)
+    crowd.wait_for_shares(0, PARTITION_COUNT)
+    count += write(broker, topic)
+    crowd.wait_for_records(count)
+    assert len(crowd.records_read()) == count
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_who_is_killed_is_missed_and_its_share_goes_on(
+    broker: TestBroker, crowd: Crowd, topic: str, flavor: dict[str, Any]
+) -> None:
+    crowd.start(**flavor)
+    victim = crowd.start(**flavor)
+    crowd.wait_for_shares(3, 3)
+    count = write(broker, topic)
+    crowd.wait_for_records(count)
+    crowd.kill(victim)
+    count += write(broker, topic)
+    crowd.wait_for_shares(0, PARTITION_COUNT)
+    crowd.wait_for_records(count)
+
+
+def test_members_of_all_three_clients_share_one_group(
+    broker: TestBroker, crowd: Crowd, topic: str
+) -> None:
+    members = [crowd.start(kind) for kind in KINDS]
+    crowd.wait_for_shares(2, 2, 2)
+    count = write(broker, topic)
+    crowd.wait_for_records(count)
+    for left_over, member in zip((2, 1), members, strict=False):
+        crowd.leave(member)
+        share = PARTITION_COUNT // left_over
+        crowd.wait_for_shares(*[0] * (3 - left_over), *[share] * left_over)
+        count += write(broker, topic)
+        crowd.wait_for_records(count)
+
+
+@pytest.mark.parametrize("client", KINDS)
+def test_a_static_member_comes_back_to_what_it_had(
+    broker: TestBroker, crowd: Crowd, topic: str, client: str
+) -> None:
+    """A static member that is back in time has its old share, and the other was not disturbed."""
+    patient = {"session_timeout_ms": 60_000}
+    stayed = crowd.start(client, instance_id="stays", **patient)
+    crowd.wait_for_shares(PARTITION_COUNT)
+    gone = crowd.start(client, instance_id="comes-back", **patient)
+    crowd.wait_for_shares(3, 3)
+    assignment_count, share = stayed.assignment_count, gone.owned
+    crowd.kill(gone)
+    back = crowd.start(client, instance_id="comes-back", **patient)
+    crowd.wait_for_shares(0, 3, 3)
+    crowd.wait_for_records(write(broker, topic))
+    assert back.owned == share
+    assert stayed.assignment_count == assignment_count
+
+
+@pytest.mark.parametrize("client", KINDS)
+def test_a_group_goes_on_after_the_broker_was_killed(
+    broker: TestBroker, crowd: Crowd, topic: str, client: str
+) -> None:
+    crowd.start(client, session_timeout_ms=30_000)
+    crowd.start(client, session_timeout_ms=30_000)
+    crowd.wait_for_shares(3, 3)
+    count = write(broker, topic)
+    crowd.wait_for_records(count)
+    broker.crash()
+    broker.restart()
+    count += write(broker, topic)
+    crowd.wait_for_records(count)
+    crowd.members[0].errors.clear()  # librdkafka tells of the connection that it lost
+    crowd.members[1].errors.clear()
