@@ -134,9 +134,10 @@ class Measured:
 
 
 def tables() -> list[str]:
-    """Run everything; the lines of both tables."""
+    """Run everything; the method and both tables, line by line."""
     traffic = aligned([TRAFFIC_HEADING, *(_row(measured(case)) for case in CASES)])
-    return [*traffic, "", *aligned(standing.rows())]
+    method = f"{ROUND_COUNT} rounds in turns, medians; CPU time is that of the server alone."
+    return [method, "", *traffic, "", *aligned(standing.rows())]
 
 
 TRAFFIC_HEADING: tuple[str, ...] = (

@@ -171,9 +171,8 @@ def every_path() -> None:
     refused(make, plan_of(Point, field("x"), field("y", 14)))
 
 
-def test_nothing_stays_behind() -> None:
-    every_path()  # what is made once, such as constructors and interned names, is made now
-    gc.collect()
+def left_behind_bytes() -> int:
+    """How much memory 20 rounds of everything keep."""
     tracemalloc.start()
     try:
         every_path()
@@ -185,8 +184,14 @@ def test_nothing_stays_behind() -> None:
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
+    return after - before
 
-    assert after - before < 500, "bytes were left behind by 20 rounds"
+
+def test_nothing_stays_behind() -> None:
+    every_path()  # what is made once, such as constructors and interned names, is made now
+    gc.collect()
+    # A leak shows each time; what another thread of this process allocates meanwhile does not.
+    assert min(left_behind_bytes() for _ in range(3)) < 500, "bytes were left behind by 20 rounds"
 
 
 def test_values_have_as_many_references_as_they_have_holders() -> None:

@@ -316,21 +316,9 @@ class Session(asyncio.BufferedProtocol):
             if size_bytes < COALESCED_BYTES:
                 small += parts
             else:
-                small = self._write_large(small, parts)
+                small = _write_large(self._transport, small, parts)
         if small:
             self._transport.write(b"".join(small))
-
-    def _write_large(self, small: list[Part], parts: list[Part]) -> list[Part]:
-        """Write `small` and `parts` up to the last large one; return what is left to write."""
-        assert self._transport is not None
-        for part in parts:
-            if len(part) < COALESCED_BYTES:
-                small.append(part)
-                continue
-            self._transport.write(b"".join(small))
-            self._transport.write(part)
-            small = []
-        return small
 
     def _adjust_reading(self) -> None:
         wanted = not self._backlog and not self._lacks_memory and self._makes_room()
@@ -352,6 +340,18 @@ class Session(asyncio.BufferedProtocol):
         """A handler raised: that is a bug or a broken disk, and this client must not wait."""
         log.error("request failed: api=%s peer=%s:%s", request.api.name, *self.peer, exc_info=error)
         self.abort()
+
+
+def _write_large(transport: asyncio.Transport, small: list[Part], parts: list[Part]) -> list[Part]:
+    """Write `small` and `parts` up to the last large one; return what is left to write."""
+    for part in parts:
+        if len(part) < COALESCED_BYTES:
+            small.append(part)
+            continue
+        transport.write(b"".join(small))
+        transport.write(part)
+        small = []
+    return small
 
 
 def _unsupported(request: Request) -> UnsupportedRequestError:
