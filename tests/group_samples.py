@@ -9,7 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import Alarm, AlarmName, Answer, Effect, Persist, StoredRecord
+from ottla.coordinator.effects import (
+    Alarm,
+    AlarmName,
+    Answer,
+    Effect,
+    Persist,
+    StoredRecord,
+    WriteMarkers,
+)
 from ottla.coordinator.group.classic import Caller, ClassicGroup
 from ottla.coordinator.group.machine import GroupCoordinator
 from ottla.wire.codec import encode
@@ -108,6 +116,8 @@ class Desk:
                     if at_ms is not None:
                         assert at_ms >= self.now_ms, f"{name} is in the past"
                         self.alarms[name] = at_ms
+                case WriteMarkers():
+                    raise AssertionError("a group ends no transactions")
 
     def pass_time(self, duration_ms: int) -> None:
         """Let time pass, and the alarms ring that are due meanwhile, in their order."""

@@ -5,6 +5,7 @@ import logging
 import mmap
 from collections import Counter
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.broker.complaints import Complaints
 from ottla.broker.context import Context, Node
@@ -14,6 +15,10 @@ from ottla.ports import Listener
 from ottla.wire.frame import FrameReader, SpareBuffers, scratch_buffer
 
 log = logging.getLogger(__name__)
+
+
+_TURNS_TO_CLOSE: Final = 5
+"""Accepting a connection, and closing it, takes so many turns of the loop at the most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +45,7 @@ class Connections:
         self._scratch = scratch_buffer()
         self._spares = SpareBuffers(_mapped_buffer)
         self._sessions: dict[Session, None] = {}
+        self._is_closed = False
         self._budget = ReadBudget(limits.max_partial_bytes)
         self._per_ip: Counter[str] = Counter()
 
@@ -67,9 +73,15 @@ class Connections:
             session.close()
 
     def abort_all(self) -> None:
-        """Close every session at once."""
+        """Close every session at once, and those that are just being accepted as they come."""
+        self._is_closed = True
         for session in list(self._sessions):
             session.abort()
+
+    async def gone(self) -> None:
+        """After `abort_all`: wait until the sockets are closed, too."""
+        for _ in range(_TURNS_TO_CLOSE):
+            await asyncio.sleep(0)
 
     def _new_session(self) -> Session:
         return Session(
@@ -89,6 +101,8 @@ class Connections:
 
     def _admit(self, session: Session) -> bool:
         host = session.peer[0]
+        if self._is_closed:
+            return False
         if len(self._sessions) >= self._limits.max_connections:
             reason = f"max.connections = {self._limits.max_connections}"
         elif self._per_ip[host] >= self._limits.max_connections_per_ip:

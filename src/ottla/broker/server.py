@@ -159,6 +159,7 @@ class Server:
             await self._close_logs(self._storage)
         if self._connections is not None:
             self._connections.abort_all()
+            await self._connections.gone()
         self._store.close()
         self._ports.disk.close()
 
