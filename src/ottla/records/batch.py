@@ -58,6 +58,7 @@ _INT64: Final = Struct(">q")
 _INT32: Final = Struct(">i")
 UINT32: Final = Struct(">I")
 _INT16: Final = Struct(">h")
+_LENGTH_AND_MAGIC: Final = Struct(">i4xb")
 
 COMPRESSION_BITS: Final = 0x07
 LOG_APPEND_TIME_BIT: Final = 0x08
@@ -294,14 +295,22 @@ def batches(data: Binary, *, partial_tail: bool) -> Iterator[Batch]:
         BatchError: Something that is not a batch of magic 2, or a partial one that may not be.
     """
     view = _byte_view(data)
+    end = len(view)
     position = 0
-    while position < len(view):
+    while position < end:
+        left_bytes = end - position
+        if left_bytes > _MAGIC_AT:
+            length_bytes, magic = _LENGTH_AND_MAGIC.unpack_from(view, position + _LENGTH_AT)
+            size_bytes = LOG_OVERHEAD_BYTES + length_bytes
+            if magic == MAGIC and BATCH_HEADER_BYTES <= size_bytes <= left_bytes:
+                yield Batch(view[position : position + size_bytes])
+                position += size_bytes
+                continue
         rest = view[position:]
         if partial_tail and _is_partial(rest):
             return
-        size_bytes = size_of_batch(rest)
-        yield Batch(rest[:size_bytes])
-        position += size_bytes
+        size_of_batch(rest)  # says what is wrong with it
+        raise AssertionError(f"{rest[:BATCH_HEADER_BYTES].hex()} is a batch after all")
 
 
 def size_of_batch(view: memoryview) -> int:
