@@ -1,5 +1,6 @@
 """Building batches: the same bytes as other clients build, and every option in its place."""
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -150,3 +151,25 @@ def test_the_bound_counts_the_bytes_of_wide_views_and_characters() -> None:
         record_size_bound(None, None, [("€", b"")]) - record_size_bound(None, None, [("e", b"")])
         == 2
     )
+
+
+@pytest.mark.parametrize("count", [63, 64, 65, 66, 500, 5_000])
+@pytest.mark.parametrize("value_bytes", [1, 200, 3_000])
+@pytest.mark.parametrize("headers", [(), (("h", b"x"),)], ids=["plain", "headers"])
+def test_an_iterable_of_any_length_gives_the_bytes_of_a_list(
+    count: int, value_bytes: int, headers: tuple[tuple[str, bytes], ...]
+) -> None:
+    records = [(NOW_MS + n, b"%d" % n, bytes(value_bytes), headers) for n in range(count)]
+    assert build(iter(records)) == build(records)
+
+
+def test_an_iterable_may_grow_while_it_is_read() -> None:
+    records = [(NOW_MS, None, b"first", ())]
+
+    def growing() -> Iterator[tuple[int, bytes | None, bytes, tuple[()]]]:
+        for record in records:
+            if len(records) < 2_000:
+                records.append((NOW_MS, None, bytes(len(records)), ()))
+            yield record
+
+    assert build(growing()) == build(records)

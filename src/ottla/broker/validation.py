@@ -49,6 +49,22 @@ def accept(data: Binary, config: LogConfig, *, now_ms: int, max_decompressed_byt
     `data` must be writable: offsets and epoch are set in it when it is appended.
     """
     batch = _only_batch(data)
+    _check_size(batch, config)
+    batch.check_crc()
+    _check_header(batch)
+    survey = _check_records(batch, config, max_decompressed_bytes)
+    is_stamped = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+    if not is_stamped:
+        _check_timestamps(batch, survey, config, now_ms, max_decompressed_bytes)
+    if config.compression_type != _PRODUCER_DECIDES:
+        batch = _recompressed(batch, config, max_decompressed_bytes)
+        _check_size(batch, config)
+    if is_stamped:
+        batch.stamp_append_time(now_ms)
+    return batch
+
+
+def _check_size(batch: Batch, config: LogConfig) -> None:
     size_bytes = batch.size_bytes
     if size_bytes > config.max_message_bytes:
         raise BatchError(
@@ -60,17 +76,6 @@ def accept(data: Binary, config: LogConfig, *, now_ms: int, max_decompressed_byt
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"the batch has {size_bytes} bytes, segment.bytes is {config.segment_bytes}",
         )
-    batch.check_crc()
-    _check_header(batch)
-    survey = _check_records(batch, config, max_decompressed_bytes)
-    is_stamped = config.timestamp_type is TimestampType.LOG_APPEND_TIME
-    if not is_stamped:
-        _check_timestamps(batch, survey, config, now_ms, max_decompressed_bytes)
-    if config.compression_type != _PRODUCER_DECIDES:
-        batch = _recompressed(batch, config, max_decompressed_bytes)
-    if is_stamped:
-        batch.stamp_append_time(now_ms)
-    return batch
 
 
 def _only_batch(data: Binary) -> Batch:

@@ -179,6 +179,7 @@ cdef class _Output:
 
     cdef uint8_t *end_of(self, int64_t size, Py_ssize_t expected) except NULL:
         """Where to write `size` bytes; if room must be made, then for `expected` times as much."""
+        assert size >= 0 and expected >= 0, "room can only be added"
         cdef int64_t needed = self.used + size
         cdef int64_t most = self.headroom_bytes + MAX_BODY_BYTES
         if needed > most:
@@ -217,7 +218,10 @@ def encode(records, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0):
             headers.take(some_headers)
         size = 1 + varint_size(delta_ms) + varint_size(count) + field_bytes(key)
         size += field_bytes(value) + (headers.size_bytes if has_headers else 1)
-        start = p = output.end_of(size + varint_size(size), expected - count)
+        # Of an iterable that does not end where it was expected, as much again may come.
+        start = p = output.end_of(
+            size + varint_size(size), expected - count if count < expected else count
+        )
         p = store_varint(p, size)
         p[0] = 0  # attributes
         p = store_varint(store_varint(p + 1, delta_ms), count)
