@@ -11,6 +11,10 @@ from typing import Final
 
 from ottla.broker.config import BrokerConfig
 from ottla.broker.ignored import HARMLESS, PROTECTIVE
+from ottla.client.admin.config import AdminConfig
+from ottla.client.config import ClientConfig, plugs_of
+from ottla.client.consumer.config import ConsumerConfig
+from ottla.client.producer.config import ProducerConfig
 from ottla.config import (
     DAY_MS,
     GIB,
@@ -23,6 +27,7 @@ from ottla.config import (
     SECOND_MS,
     Declared,
     Setting,
+    attribute_documentation,
     documentation,
     settings_of,
 )
@@ -61,6 +66,19 @@ _REFUSED: Final = """\
 Kafka's settings that protect something, which would be unprotected if they were ignored.
 """
 
+_CLIENTS: Final = """\
+## Clients
+
+Given to a client by Kafka's name in `config={"linger.ms": 5}`, or as an argument by its Python
+name: the same with underscores, or the one that the line names.
+"""
+
+_CLIENT_SECTIONS: Final[Mapping[str, type[Declared]]] = {
+    "Producers": ProducerConfig,
+    "Consumers": ConsumerConfig,
+    "Admin clients": AdminConfig,
+}
+
 _SECTIONS: Final[Mapping[str, type[Declared]]] = {
     "Compaction": CleanerConfig,
     "Groups": GroupConfig,
@@ -80,6 +98,12 @@ def page() -> str:
         *(
             f"## {title}\n\n{_table(settings_of(cls).values(), documentation(cls))}"
             for title, cls in _SECTIONS.items()
+        ),
+        _CLIENTS.strip(),
+        _client_table(ClientConfig),
+        *(
+            f"## {title}\n\n{_client_table(cls, beyond=ClientConfig)}"
+            for title, cls in _CLIENT_SECTIONS.items()
         ),
         _IGNORED.strip(),
         _reasons(HARMLESS),
@@ -133,6 +157,28 @@ def _table(settings: Iterable[Setting], docs: Mapping[str, str]) -> str:
     lines = ["| name | type | default | allowed |", "| --- | --- | --- | --- |"]
     lines += [f"| {_cells(declared, docs[declared.name])} |" for declared in settings]
     return "\n".join(lines)
+
+
+def _client_table(cls: type[Declared], beyond: type[Declared] | None = None) -> str:
+    """Settings and plugs of a client's class, without those that `beyond` has just so."""
+    docs = attribute_documentation(cls)
+    known = {} if beyond is None else settings_of(beyond)
+    lines = ["| name | type | default | allowed |", "| --- | --- | --- | --- |"]
+    for declared in settings_of(cls).values():
+        if known.get(declared.name) != declared:
+            name = _python_name(declared)
+            lines.append(f"| {_cells(declared, f'{docs[declared.attribute]}{name}')} |")
+    for attribute, point in plugs_of(cls).items():
+        if beyond is None or attribute not in plugs_of(beyond):
+            default = cls.__dataclass_fields__[attribute].default
+            told = "none" if default in (None, ()) else f"`{default}`"
+            lines.append(f"| `{point.name}`, or `{attribute}`<br>{docs[attribute]} | | {told} | |")
+    return "\n".join(lines)
+
+
+def _python_name(declared: Setting) -> str:
+    is_plain = declared.attribute == declared.name.replace(".", "_")
+    return "" if is_plain else f" In Python: `{declared.attribute}`."
 
 
 def _cells(declared: Setting, doc: str) -> str:

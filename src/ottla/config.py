@@ -242,7 +242,9 @@ def setting(
         aliases=aliases,
         synonyms=tuple(Synonym(s) if isinstance(s, str) else s for s in synonyms),
     )
-    return dataclasses.field(default=default, metadata={_METADATA_KEY: declared})
+    return dataclasses.field(
+        default=default, repr=not sensitive, metadata={_METADATA_KEY: declared}
+    )
 
 
 @cache
@@ -332,7 +334,7 @@ def documentation(cls: type[Declared]) -> Mapping[str, str]:
     Read from the source, and only when asked for.  Where a program was packed without its source
     there is no documentation, and nothing else is missing.
     """
-    by_attribute = _attribute_docs(cls)
+    by_attribute = attribute_documentation(cls)
     found = {}
     for name, declared in settings_of(cls).items():
         if declared.section:
@@ -342,13 +344,21 @@ def documentation(cls: type[Declared]) -> Mapping[str, str]:
     return found
 
 
+def attribute_documentation(cls: type[Declared]) -> dict[str, str]:
+    """Attribute -> the string that stands after it, in one line; inherited ones included."""
+    found: dict[str, str] = {}
+    for part in reversed(cls.__mro__[:-1]):  # a class may declare anew what it inherits
+        found |= _attribute_docs(part)
+    return found
+
+
 def _section_class(cls: type[Declared], attribute: str) -> type[Declared]:
     part: Any = cls.__dataclass_fields__[attribute].default_factory
     assert isinstance(part, type), part
     return part
 
 
-def _attribute_docs(cls: type[Declared]) -> dict[str, str]:
+def _attribute_docs(cls: type) -> dict[str, str]:
     try:
         source = inspect.getsource(cls)
     except OSError:

@@ -3,27 +3,36 @@
     OttlaError
     ├── ConfigError             ValueError        settings that cannot work: mend them
     ├── ClosedError             RuntimeError      used after close(): open a new one
+    ├── MisuseError             RuntimeError      called from where it cannot work
     ├── WireError               ValueError        bytes that are not the protocol
     ├── BatchError              ValueError        a record batch that cannot be accepted
+    ├── SerializationError      ValueError        a key or value that a serde cannot handle
     ├── StorageError                              what is on disk is not what we wrote
     ├── TransportError          ConnectionError   the connection went away: try again
     │   └── ConnectError                          no connection could be made
+    │       └── TrustError                        ... to a broker that can be trusted: stop
     ├── DeadlineError           TimeoutError      the caller's deadline passed first
+    ├── DeliveryError                             a record was not delivered; see its cause
     └── BrokerError                               the broker understood, and said no
         ├── RetriableError                        ask again, after a pause
         │   └── RefreshError                      ask again, after finding out whom to ask
         │       └── UnknownTopicError             ... or the topic does not exist
         ├── AbortableError                        abort the transaction, then go on
         ├── RejoinError                           the group moved on: join it again
+        │   └── CommitFailedError                 ... and took the partitions along
         ├── FencedError                           a newer one took our place: stop
+        │   └── ProducerFencedError               ... with the same transactional id
         ├── DeniedError         PermissionError   the principal may not do this
         │   └── CredentialsError                  ... nor anything else: stop
         ├── RequestError        ValueError        it cannot work as asked: ask otherwise
         ├── UnsupportedError                      this broker cannot do it: do without
         ├── ConflictError                         it contradicts what is there now
+        │   └── TopicExistsError                  ... a topic of that name
         └── NotFoundError       LookupError       what the request names does not exist
             ├── PositionError                     no record there: seek elsewhere
             └── UnknownTopicError                 see above
+
+`DeliveryErrors` is a group (PEP 654) of `DeliveryError`: all that nobody looked at.
 
 Classes say what the caller should *do*; `code` says what *happened*, and `code.advice` says it in
 a sentence.  Add a class only when somebody would write an `except` for it.
@@ -32,9 +41,9 @@ Inside the core a code is a value (see `codes`).  It becomes an exception once, 
 edge, through `raise_for_code` and the one table below.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import Any, Final, Self
 
 from ottla.errors.codes import ErrorCode
 
@@ -44,23 +53,31 @@ __all__ = [
     "BatchError",
     "BrokerError",
     "ClosedError",
+    "CommitFailedError",
     "ConfigError",
     "ConflictError",
     "ConnectError",
     "CredentialsError",
     "DeadlineError",
+    "DeliveryError",
+    "DeliveryErrors",
     "DeniedError",
     "ErrorCode",
     "FencedError",
+    "MisuseError",
     "NotFoundError",
     "OttlaError",
     "PositionError",
+    "ProducerFencedError",
     "RefreshError",
     "RejoinError",
     "RequestError",
     "RetriableError",
+    "SerializationError",
     "StorageError",
+    "TopicExistsError",
     "TransportError",
+    "TrustError",
     "UnknownTopicError",
     "UnsupportedError",
     "WireError",
@@ -72,11 +89,11 @@ __all__ = [
 class OttlaError(Exception):
     """Base class: `except OttlaError` catches everything we raise on purpose."""
 
-    retriable: ClassVar[bool] = False
+    retriable: bool = False
     """The same call may succeed later; nothing needs to change but time."""
-    fatal: ClassVar[bool] = False
+    fatal: bool = False
     """The client object cannot go on: close it, and start a new one if that makes sense."""
-    abort_required: ClassVar[bool] = False
+    abort_required: bool = False
     """If a transaction is open it cannot be committed: abort it, and the producer can go on."""
 
 
@@ -86,6 +103,10 @@ class ConfigError(OttlaError, ValueError):
 
 class ClosedError(OttlaError, RuntimeError):
     """The object was used after `close()`."""
+
+
+class MisuseError(OttlaError, RuntimeError):
+    """Called from where it cannot work: a second thread, a callback, a forked process."""
 
 
 class WireError(OttlaError, ValueError):
@@ -104,6 +125,20 @@ class BatchError(OttlaError, ValueError):
         return type(self), (self.code, self.detail)
 
 
+class SerializationError(OttlaError, ValueError):
+    """A key or value could not be turned into bytes, or bytes into a key or value.
+
+    `record` is what was read, with raw bytes, for those who put it aside; None on the way out.
+    """
+
+    def __init__(self, message: str, record: Any = None) -> None:
+        super().__init__(message)
+        self.record = record
+
+    def __reduce__(self) -> tuple[type["SerializationError"], tuple[str, Any]]:
+        return type(self), (str(self), self.record)
+
+
 class StorageError(OttlaError):
     """What is on disk is not what Ottla wrote there."""
 
@@ -118,10 +153,51 @@ class ConnectError(TransportError):
     """No connection could be made: nobody listens there, or nobody who speaks the protocol."""
 
 
+class TrustError(ConnectError):
+    """The broker's certificate, or ours, is not trusted: TLS settings need mending."""
+
+    retriable = False
+    fatal = True
+
+
 class DeadlineError(OttlaError, TimeoutError):
     """The caller's deadline passed before the operation finished."""
 
     retriable = True
+
+
+class DeliveryError(OttlaError):
+    """A record was not delivered, or nobody knows whether it was.
+
+    `cause` says why; what it says about retrying, stopping and aborting holds for this one too.
+    """
+
+    def __init__(self, topic: str, partition: int | None, cause: OttlaError) -> None:
+        where = topic if partition is None else f"{topic}-{partition}"
+        super().__init__(f"{where}: {cause}")
+        self.topic = topic
+        self.partition = partition
+        self.cause = cause
+        self.retriable = cause.retriable
+        self.fatal = cause.fatal
+        self.abort_required = cause.abort_required
+        self.__cause__ = cause
+
+    @property
+    def code(self) -> ErrorCode | None:
+        """What the broker answered, if that is the cause."""
+        return self.cause.code if isinstance(self.cause, BrokerError) else None
+
+    def __reduce__(self) -> tuple[type["DeliveryError"], tuple[str, int | None, OttlaError]]:
+        return type(self), (self.topic, self.partition, self.cause)
+
+
+class DeliveryErrors(ExceptionGroup[DeliveryError]):
+    """Failed deliveries that nobody looked at, told by `flush`, `close` or the end of a `with`."""
+
+    def derive(self, excs: Sequence[DeliveryError]) -> Self:  # type: ignore[override]
+        """A part of the group, for `except*`."""
+        return type(self)(self.message, excs)
 
 
 class BrokerError(OttlaError):
@@ -167,11 +243,29 @@ class RejoinError(BrokerError):
     """The group goes on without this member: give up the partitions and join again."""
 
 
+class CommitFailedError(RejoinError):
+    """Offsets were not committed: the group has given the partitions to another member."""
+
+
 class FencedError(BrokerError):
-    """A newer producer, member or broker took this one's place; it must not go on."""
+    """A newer producer, member or broker took this one's place; it must not go on.
+
+    Code that keeps offsets in a store of its own raises it too, with a message in place of a code.
+    """
 
     fatal = True
     abort_required = False
+
+    def __init__(self, code: int | str, detail: str = "") -> None:
+        if isinstance(code, int):
+            super().__init__(code, detail)
+        else:
+            super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, code)
+            self.args = (code,)
+
+
+class ProducerFencedError(FencedError):
+    """A newer producer has this transactional id, or the transaction took too long."""
 
 
 class DeniedError(BrokerError, PermissionError):
@@ -195,6 +289,10 @@ class UnsupportedError(BrokerError):
 
 class ConflictError(BrokerError):
     """The request contradicts what is there now: it exists, is in use, or changed meanwhile."""
+
+
+class TopicExistsError(ConflictError):
+    """There is a topic of this name already."""
 
 
 class NotFoundError(BrokerError, LookupError):
@@ -256,10 +354,7 @@ _CODES_BY_CLASS: Final[Mapping[type[BrokerError], tuple[ErrorCode, ...]]] = {
         ErrorCode.INCONSISTENT_TOPIC_ID,
         ErrorCode.REBOOTSTRAP_REQUIRED,
     ),
-    UnknownTopicError: (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-    ),
+    UnknownTopicError: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID),
     AbortableError: (
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         ErrorCode.UNKNOWN_PRODUCER_ID,
@@ -275,19 +370,18 @@ _CODES_BY_CLASS: Final[Mapping[type[BrokerError], tuple[ErrorCode, ...]]] = {
     ),
     FencedError: (
         ErrorCode.STALE_CONTROLLER_EPOCH,
-        # In the answer to a Produce, Kafka's client aborts first: a transaction that timed out
-        # raises the epoch too (KIP-588).  That is for the transaction machine to tell apart.
-        ErrorCode.INVALID_PRODUCER_EPOCH,
         ErrorCode.INVALID_TXN_STATE,
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         ErrorCode.TRANSACTION_COORDINATOR_FENCED,
         ErrorCode.STALE_BROKER_EPOCH,
         ErrorCode.FENCED_INSTANCE_ID,
-        ErrorCode.PRODUCER_FENCED,
         ErrorCode.UNRELEASED_INSTANCE_ID,
         ErrorCode.FENCED_STATE_EPOCH,
         ErrorCode.STREAMS_TOPOLOGY_FENCED,
     ),
+    # In the answer to a Produce, Kafka's client aborts first: a transaction that timed out
+    # raises the epoch too (KIP-588).  That is for the transaction machine to tell apart.
+    ProducerFencedError: (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED),
     DeniedError: (
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -346,8 +440,8 @@ _CODES_BY_CLASS: Final[Mapping[type[BrokerError], tuple[ErrorCode, ...]]] = {
         ErrorCode.UNSUPPORTED_ASSIGNOR,
         ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
     ),
+    TopicExistsError: (ErrorCode.TOPIC_ALREADY_EXISTS,),
     ConflictError: (
-        ErrorCode.TOPIC_ALREADY_EXISTS,
         ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
         ErrorCode.REASSIGNMENT_IN_PROGRESS,
         ErrorCode.NON_EMPTY_GROUP,

@@ -1,0 +1,1 @@
+"""The admin client: `config` has its settings."""

@@ -1,0 +1,300 @@
+"""One connection to a broker: requests out, answers in, in the order in which they were asked.
+
+A connection that broke, or whose peer is late or talks nonsense, is never used again: it is closed,
+and everybody who waits for an answer gets the reason.  At most `max_in_flight` requests wait for
+answers; `room` waits until there is room for one more, and whoever comes first goes first.
+
+Records in an answer are views of its frame, which belongs to the answer alone.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from ottla.client.metrics import Metrics
+from ottla.client.versions import BrokerVersions
+from ottla.errors import OttlaError, TransportError, WireError
+from ottla.wire.frame import FrameReader, with_size
+from ottla.wire.header import decode_response, encode_request
+from ottla.wire.registry import Api, ApiKey, api
+
+_HIGH_WATER_BYTES: Final = 1024 * 1024
+"""Beyond this, what was written waits in the process: the peer is slower than we are."""
+
+_CORRELATION_MASK: Final = 0x7FFF_FFFF
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """What all connections of a client have in common."""
+
+    client_id: str
+    max_in_flight: int
+    max_answer_bytes: int
+    send_buffer_bytes: int
+    receive_buffer_bytes: int
+    scratch: memoryview
+    """Where bytes arrive; shared by the connections of one loop, see `ottla.wire.frame`."""
+    metrics: Metrics
+    on_room: Callable[[], None]
+    """Called when there is room for a request again, and nobody waits for it."""
+
+
+class _Waiting(NamedTuple):
+    """A request that has no answer yet."""
+
+    correlation_id: int
+    api: Api
+    version: int
+    answer: "asyncio.Future[Any]"
+    sent_s: float
+    alarm: asyncio.TimerHandle
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Speaks the protocol over one transport.  Make it with a `Network`'s `connect`."""
+
+    def __init__(
+        self, name: str, options: ConnectionOptions, on_lost: Callable[[OttlaError], None]
+    ) -> None:
+        """`name` is what error messages call it; `on_lost` is called once, when it is over."""
+        self.name = name
+        self.versions = BrokerVersions()
+        """What the broker speaks; nothing until it was asked."""
+        self.is_held = False
+        """Whether nothing but authentication may be sent now."""
+        self.last_used_s = 0.0
+        self._options = options
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._frames = FrameReader(options.scratch, options.max_answer_bytes)
+        self._waiting: deque[_Waiting] = deque()
+        self._queue: deque[asyncio.Future[None]] = deque()
+        """Who waits for room, first come first."""
+        self._admitted_count = 0
+        """Who was told that there is room, and has not sent anything yet."""
+        self._transport: asyncio.Transport | None = None
+        self._failure: OttlaError | None = None
+        self._is_paused = False
+        self._throttled_until_s = 0.0
+        self._last_correlation_id = 0
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        """Done when the transport is closed."""
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and self._failure is None
+
+    @property
+    def in_flight_count(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def throttle_ms(self) -> int:
+        """How much longer the broker wants to be left alone."""
+        return max(0, round((self._throttled_until_s - self._loop.time()) * 1000))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a request may be sent now."""
+        return (
+            self.is_open
+            and not self.is_held
+            and not self._is_paused
+            and len(self._waiting) + self._admitted_count < self._options.max_in_flight
+            and self._throttled_until_s <= self._loop.time()
+        )
+
+    async def room(self) -> None:
+        """Wait until a request may be sent; it may be sent then, and at once.
+
+        Raises what became of the connection, if it broke meanwhile.
+        """
+        if self.has_room and not self._queue:
+            return
+        self._check_open()
+        while not await self._turn():
+            self._check_open()
+
+    async def _turn(self) -> bool:
+        """Wait in the queue; whether there is still room when it is our turn."""
+        turn: asyncio.Future[None] = self._loop.create_future()
+        self._queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._admitted_count -= 1
+                self._admit()  # our turn came, and we do not take it
+            raise
+        finally:
+            if turn in self._queue:
+                self._queue.remove(turn)
+        self._admitted_count -= 1
+        return self.has_room
+
+    def request(self, body: Any, version: int, *, timeout_ms: int) -> "asyncio.Future[Any]":
+        """Send `body`; the future gets the body of the answer, or the reason why none came.
+
+        No answer within `timeout_ms` is the end of the connection: what comes after it would not
+        be answered either.
+        """
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        of = api(ApiKey(body.__api__.key))
+        correlation_id = self._send(body, version)
+        alarm = self._loop.call_later(timeout_ms / 1000, self._on_late, of.name, timeout_ms)
+        now_s = self._loop.time()
+        self._waiting.append(_Waiting(correlation_id, of, version, answer, now_s, alarm))
+        return answer
+
+    def tell(self, body: Any, version: int) -> None:
+        """Send a request that is never answered: a Produce with acks=0."""
+        self._send(body, version)
+
+    def hold(self) -> None:
+        """Let nobody send before `release`."""
+        self.is_held = True
+
+    def release(self) -> None:
+        self.is_held = False
+        self._admit()
+
+    def close(self, reason: OttlaError | None = None) -> None:
+        """Close it; whoever waits for an answer, or for room, gets `reason`."""
+        self._fail(reason or TransportError(f"{self.name}: the connection was closed"))
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.last_used_s = self._loop.time()
+        transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
+        self._size_buffers(transport.get_extra_info("socket"))
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        self._admit()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._options.metrics.count("incoming-byte-total", nbytes)
+        try:
+            for frame in self._frames.buffer_updated(nbytes):
+                self._take(self._owned(frame))
+            if self._frames.fault is not None:
+                raise self._frames.fault
+        except WireError as error:
+            self.close(WireError(f"{self.name}: {error}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        reason = f": {exc}" if exc else ""
+        self._fail(TransportError(f"{self.name}: the broker closed the connection{reason}"))
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def _send(self, body: Any, version: int) -> int:
+        self._check_open()
+        assert self._transport is not None
+        self._last_correlation_id = (self._last_correlation_id + 1) & _CORRELATION_MASK
+        frame = with_size(
+            encode_request(
+                body,
+                version,
+                correlation_id=self._last_correlation_id,
+                client_id=self._options.client_id,
+            )
+        )
+        self.last_used_s = self._loop.time()
+        self._options.metrics.count("request-total")
+        self._options.metrics.count("outgoing-byte-total", sum(map(len, frame)))
+        self._transport.writelines(frame)
+        return self._last_correlation_id
+
+    def _owned(self, frame: memoryview) -> bytes | memoryview:
+        """A frame that nobody overwrites: the scratch buffer is filled again by the next bytes."""
+        return bytes(frame) if frame.obj is self._options.scratch.obj else frame
+
+    def _take(self, frame: bytes | memoryview) -> None:
+        if not self._waiting:
+            raise WireError("an answer to no question")
+        waiting = self._waiting[0]
+        correlation_id, body = decode_response(waiting.api, waiting.version, frame)
+        if correlation_id != waiting.correlation_id:
+            raise WireError(
+                f"an answer to question {correlation_id}, where {waiting.correlation_id} is next"
+            )
+        self._waiting.popleft()
+        waiting.alarm.cancel()
+        self.last_used_s = self._loop.time()
+        self._options.metrics.count("response-total")
+        self._options.metrics.answered((self.last_used_s - waiting.sent_s) * 1000)
+        self._throttle(getattr(body, "throttle_time_ms", 0))
+        if not waiting.answer.done():
+            waiting.answer.set_result(body)
+        self._admit()
+
+    def _throttle(self, throttle_time_ms: int) -> None:
+        if throttle_time_ms > 0:
+            self._options.metrics.count("throttle-time-ms-total", throttle_time_ms)
+            until_s = self._loop.time() + throttle_time_ms / 1000
+            self._throttled_until_s = max(self._throttled_until_s, until_s)
+            self._loop.call_at(self._throttled_until_s, self._admit)
+
+    def _admit(self) -> None:
+        """Let in who waits, as far as there is room."""
+        while self._queue and self.has_room:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                self._admitted_count += 1
+        if self.has_room:
+            self._options.on_room()
+
+    def _on_late(self, name: str, timeout_ms: int) -> None:
+        self.close(TransportError(f"{self.name}: no answer to {name} within {timeout_ms} ms"))
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
+        if self._transport is None or self._transport.is_closing():
+            raise TransportError(f"{self.name}: the connection is closed")
+
+    def _fail(self, reason: OttlaError) -> None:
+        if self._failure is not None:
+            return
+        self._failure = reason
+        self._frames.abandon()
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            waiting.alarm.cancel()
+            _refuse(waiting.answer, reason)
+        while self._queue:
+            _refuse(self._queue.popleft(), reason)
+        self._on_lost(reason)
+
+    def _size_buffers(self, socket: Any) -> None:
+        """Set the sizes that were asked for, where there is a real socket."""
+        if socket is None:
+            return
+        from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET
+
+        if self._options.send_buffer_bytes >= 0:
+            socket.setsockopt(SOL_SOCKET, SO_SNDBUF, self._options.send_buffer_bytes)
+        if self._options.receive_buffer_bytes >= 0:
+            socket.setsockopt(SOL_SOCKET, SO_RCVBUF, self._options.receive_buffer_bytes)
+
+
+def _refuse(future: "asyncio.Future[Any]", reason: OttlaError) -> None:
+    if not future.done():
+        future.set_exception(reason)
+        future.exception()  # several may wait; one of them tells the user, which is enough

@@ -1,0 +1,1 @@
+"""The consumer: `config` has its settings."""
