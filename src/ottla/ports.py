@@ -8,7 +8,10 @@ the simulation controls too.
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 Buffer = bytes | bytearray | memoryview
 
@@ -85,6 +88,10 @@ class Disk(Protocol):
         """`sync` each of `files` without blocking the loop; raise the first `OSError`."""
         ...
 
+    async def sync_folder_aside(self, path: str) -> None:
+        """`sync_folder` without blocking the loop."""
+        ...
+
     def free_bytes(self) -> int: ...
 
     def lock(self) -> None:
@@ -115,9 +122,17 @@ class Network(Protocol):
         ...
 
     async def connect(
-        self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol]
+        self,
+        host: str,
+        port: int,
+        protocol: Callable[[], asyncio.BaseProtocol],
+        *,
+        tls: "SSLContext | None" = None,
     ) -> asyncio.BaseProtocol:
-        """Connect, and return the protocol that was made for the connection."""
+        """Connect, and return the protocol that was made for the connection.
+
+        With `tls` it is made when the handshake is done; `ssl.SSLError`, an `OSError`, if it fails.
+        """
         ...
 
 

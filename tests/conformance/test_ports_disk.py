@@ -359,6 +359,23 @@ def test_syncing_takes_files_and_folders(disk: Disk) -> None:
         disk.sync_folder("missing")
 
 
+def test_a_folder_is_synced_aside_whatever_becomes_of_its_name(disk: Disk) -> None:
+    disk.make_folder("f")
+    disk.open("f/a", create=True).close()
+
+    async def sync() -> None:
+        syncing = asyncio.ensure_future(disk.sync_folder_aside("f"))
+        await asyncio.sleep(0)
+        disk.rename("f", "g")
+        await syncing
+        await disk.sync_folder_aside("")
+        with pytest.raises(FileNotFoundError):
+            await disk.sync_folder_aside("f")
+
+    asyncio.run(sync())
+    assert disk.names("g") == ["a"]
+
+
 def test_many_files_are_synced_at_once(disk: Disk) -> None:
     files = [disk.open(f"file-{number}", create=True) for number in range(20)]
     for file in files:

@@ -168,6 +168,13 @@ class Owner:
         for path in self.log.delete_old_segments(NOW_MS):
             self.disk.remove(path)
 
+    def delete_below_when_full(self, offset: int) -> None:
+        """Delete without room to write the start offset down."""
+        self.witness.start_offsets = (self.witness.start_offsets[0], offset)
+        self.log.advance_start(offset)
+        self.log.remove_old_segments(NOW_MS)
+        self.witness.start_offsets = (self.log.segments[0].base_offset, offset)
+
     def compact(self, count: int) -> None:
         """Replace the first segments by two others: every second batch, and the last one."""
         old = list(self.log.segments[:count])
@@ -299,6 +306,22 @@ def delete_records(owner: Owner) -> None:
     owner.sync()
 
 
+def delete_records_when_full(owner: Owner) -> None:
+    for producer_id in (1, 2, 3):
+        owner.transact(producer_id, 0)
+        owner.end(producer_id, is_commit=False)
+        owner.append(4)
+        owner.log.roll(NOW_MS)
+    owner.sync()
+    owner.checkpoint()
+    owner.begin()
+    owner.delete_below_when_full(owner.log.segments[2].base_offset + 1)
+    owner.append(2)
+    owner.delete_below_when_full(owner.log.next_offset)
+    owner.append(1)
+    owner.sync()
+
+
 def end_transactions(owner: Owner) -> None:
     for number in range(3):
         owner.transact(1, number)
@@ -339,6 +362,7 @@ WORKLOADS: dict[str, Callable[[Owner], None]] = {
         truncate_fully,
         replace_three_segments,
         delete_records,
+        delete_records_when_full,
         end_transactions,
         close_and_go_on,
     )

@@ -8,6 +8,8 @@ from ottla.errors import StorageError
 from ottla.log import files
 from ottla.log.checkpoints import read_file, write_offsets
 from ottla.log.compaction import CLEANED_OFFSETS, survey
+from ottla.log.log import Log
+from ottla.log.retention import apply_retention
 from ottla.records.compression import Compression
 from ottla.testing.disk import SimDisk
 from tests.compaction_samples import (
@@ -98,16 +100,72 @@ def test_an_abandoned_compaction_leaves_no_trace() -> None:
     while True:
         compaction = begin(disk, log)
         for _ in range(steps):
-            if not compaction.is_done:
-                compaction.step()
-        if compaction.is_done:
+            compaction.step()
+        if log.is_replacing:
             break
         names = disk.names(FOLDER)
         compaction.abandon()
         assert content_of(log) == before
-        assert [name for name in disk.names(FOLDER) if name.endswith(files.CLEANED)] == []
+        assert unfinished(disk) == []
         steps += 1
     assert any(name.endswith(files.CLEANED) for name in names)
+
+
+def unfinished(disk: SimDisk) -> list[str]:
+    return [name for name in disk.names(FOLDER) if name.endswith((files.CLEANED, files.SWAP))]
+
+
+@pytest.mark.parametrize("more_steps", range(3))
+def test_a_compaction_that_is_abandoned_after_its_decision_is_completed_by_the_next_start(
+    more_steps: int,
+) -> None:
+    disk, log = new_log(segment_bytes=100_000)
+    put(log, *((b"%d" % (number % 9), b"x") for number in range(3000)))
+    log.roll(NOW_MS)
+    compaction = begin(disk, log)
+    while not log.is_replacing:
+        compaction.step()
+    for _ in range(more_steps):
+        compaction.step()
+
+    compaction.abandon()
+    log.close()
+    assert unfinished(disk) or more_steps == 2
+    again = Log.open(disk, FOLDER, log.config, now_ms=NOW_MS, was_clean=True)
+
+    assert [offset for offset, _, _ in content_of(again)] == list(range(2991, 3000))
+    assert unfinished(disk) == []
+
+
+def test_nothing_is_deleted_from_a_log_whose_segments_are_being_replaced() -> None:
+    disk, log = new_log(segment_bytes=100_000)
+    put(log, *((b"%d" % (number % 9), b"x") for number in range(3000)))
+    log.roll(NOW_MS)
+    compaction = begin(disk, log)
+    while not log.is_replacing:
+        compaction.step()
+    log.advance_start(log.next_offset)
+
+    assert not apply_retention(log, now_ms=NOW_MS, high_watermark=log.next_offset)
+    run(disk, compaction)
+    assert apply_retention(log, now_ms=NOW_MS, high_watermark=log.next_offset)
+
+
+def test_no_step_waits_for_the_disk() -> None:
+    lines: list[str] = []
+    disk = SimDisk(observe=lines.append)
+    log = open_log(disk, compacted_config(segment_bytes=100_000))
+    put(log, *((b"%d" % (number % 9), b"x") for number in range(300)))
+    log.roll(NOW_MS)
+    compaction = begin(disk, log)
+    lines.clear()
+
+    unsynced = 0
+    while not compaction.is_done:
+        unsynced += len(compaction.step())
+
+    assert unsynced > 5, "others do the waiting"
+    assert [line for line in lines if line.startswith("sync")] == []
 
 
 def test_a_compaction_gives_up_when_its_segments_are_deleted() -> None:

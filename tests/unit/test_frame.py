@@ -84,6 +84,16 @@ def test_a_size_outside_the_limit_is_refused(size: int) -> None:
         feed(reader, SIZE.pack(size))
 
 
+def test_the_frames_before_one_that_is_refused_are_delivered_first() -> None:
+    reader = FrameReader(scratch_buffer(), LIMIT)
+
+    assert feed(reader, framed(b"first", b"second") + SIZE.pack(-1)) == [b"first", b"second"]
+
+    assert "a frame of -1 bytes" in str(reader.fault)
+    with pytest.raises(WireError, match="a frame of -1 bytes"):
+        feed(reader, framed(b"nobody knows where this begins"))
+
+
 @pytest.mark.parametrize(
     ("beginning", "hint"),
     [(b"\x16\x03\x01\x00", "TLS client"), (b"GET / HTTP/1.1", "HTTP client")],

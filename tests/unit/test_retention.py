@@ -1,11 +1,14 @@
 """Retention: which segments may go, and what becomes of the log."""
 
+import errno
 from dataclasses import replace
+
+import pytest
 
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.log.retention import SegmentFacts, apply_retention, expired_count, facts_of
-from ottla.testing.disk import SimDisk
+from ottla.testing.disk import Operation, SimDisk
 from tests.log_samples import EPOCH, NOW_MS, append_all, batch_of, log_config, values_in
 
 DAY_MS = 86_400_000
@@ -151,6 +154,25 @@ def test_a_log_that_is_too_large_loses_its_oldest_segments() -> None:
     log.delete_old_segments(NOW_MS)
 
     assert values_in(log) == [b"6", b"7", b"8", b"9"]
+
+
+def test_a_full_disk_without_room_for_a_new_segment_keeps_the_last_one_and_frees_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = SimDisk()
+    log = filled_log(disk, retention_ms=DAY_MS)
+    assert keep(log, NOW_MS + 2 * DAY_MS)
+    disk.fail(errno.ENOSPC, Operation.CREATE, path="orders-0")
+
+    log.remove_old_segments(NOW_MS)
+
+    assert [segment.base_offset for segment in log.segments] == [8]
+    assert (log.start_offset, log.next_offset) == (10, 10)
+    assert "the disk is full" in caplog.text
+    assert keep(log, NOW_MS + 2 * DAY_MS), "it is tried again"
+    log.remove_old_segments(NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [10]
+    assert [name for name in disk.names("orders-0") if not name.startswith("0" * 18 + "10")] == []
 
 
 def test_what_is_not_yet_visible_is_kept() -> None:

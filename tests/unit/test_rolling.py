@@ -1,7 +1,32 @@
 """When a log begins a new segment: the rules that are not plain from size and time."""
 
+import errno
+import os
+
+import pytest
+
+from ottla.errors import StorageError
 from ottla.log.config import LogConfig
+from ottla.log.log import Log
 from ottla.log.rolling import longest_age_ms
+from ottla.records.batch import Batch
+from ottla.records.builder import build
+from ottla.testing.disk import Operation, SimDisk
+from tests.log_samples import append_all, open_log
+
+NOW_MS = 1_700_000_000_000
+
+
+def append(log: Log, *, now_ms: int = NOW_MS, timestamp_ms: int = NOW_MS) -> None:
+    batch = Batch.parse(build([(timestamp_ms, b"key", b"value", ())]))
+    log.append(batch, leader_epoch=0, now_ms=now_ms)
+
+
+def filled(config: LogConfig, *, batch_count: int, timestamp_ms: int = NOW_MS) -> Log:
+    log = Log.open(SimDisk(), "orders-0", config, now_ms=NOW_MS)
+    for _ in range(batch_count):
+        append(log, timestamp_ms=timestamp_ms)
+    return log
 
 
 def test_a_compacted_log_rolls_in_time_for_its_compaction() -> None:
@@ -12,3 +37,34 @@ def test_a_compacted_log_rolls_in_time_for_its_compaction() -> None:
 def test_other_logs_roll_by_segment_ms_alone() -> None:
     config = LogConfig(cleanup_policy=("delete",), segment_ms=60_000, max_compaction_lag_ms=10_000)
     assert longest_age_ms(config) == 60_000
+
+
+def test_other_settings_are_heeded_by_the_next_append() -> None:
+    log = filled(LogConfig(), batch_count=3)
+    size_bytes = log.segments[0].size_bytes
+    log.reconfigure(LogConfig(segment_bytes=size_bytes))
+    append(log)
+    assert [segment.base_offset for segment in log.segments] == [0, 3]
+
+
+def test_a_first_batch_without_time_leaves_the_age_to_the_clock() -> None:
+    log = filled(LogConfig(segment_ms=60_000), batch_count=2, timestamp_ms=-1)
+    append(log, now_ms=NOW_MS + 60_000, timestamp_ms=NOW_MS + 10**9)
+    assert len(log.segments) == 1
+    append(log, now_ms=NOW_MS + 60_001)
+    assert len(log.segments) == 2
+
+
+def test_nothing_is_written_after_the_name_of_a_segment_could_not_be_synced() -> None:
+    disk = SimDisk()
+    log = open_log(disk)
+    append_all(log, [b"a"])
+    disk.fail(errno.EIO, Operation.SYNC_FOLDER)
+
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        log.roll(NOW_MS)
+
+    # The old segment has room, but a file that begins at this offset may be there after a crash.
+    with pytest.raises(StorageError, match="was not synced"):
+        append_all(log, [b"b"])
+    assert open_log(disk).next_offset == 1

@@ -7,6 +7,7 @@ because its topic was deleted, and then its files are not ours anymore.
 """
 
 import asyncio
+import errno
 import logging
 from typing import Final
 
@@ -15,7 +16,7 @@ from ottla.broker.partition import Partition
 from ottla.broker.storage import Storage
 from ottla.errors import StorageError
 from ottla.log import checkpoints
-from ottla.log.compaction import CLEANED_OFFSETS, Compaction, survey
+from ottla.log.compaction import CLEANED_OFFSETS, Compaction, Folder, Unsynced, survey
 from ottla.log.retention import apply_retention
 
 log = logging.getLogger(__name__)
@@ -43,24 +44,41 @@ class Cleaning:
             if partition.is_closed:
                 continue
             partition.producers.expire(now_ms, expiration_ms)
-            if apply_retention(
-                partition.log, now_ms=now_ms, high_watermark=partition.high_watermark
-            ):
+            # Nobody who reads committed has been shown what is in an open transaction: it stays.
+            limit = partition.last_stable_offset
+            if apply_retention(partition.log, now_ms=now_ms, high_watermark=limit):
                 shrunk.append(partition)
             if count % _PARTITIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
-        if shrunk:
-            self._storage.checkpoint_starts()
+        has_room = not shrunk or self._write_starts()
         for partition in shrunk:
             if partition.is_closed:
                 continue
-            self._remove(partition.log.delete_old_segments(now_ms))
+            if has_room:
+                self._remove(partition.log.delete_old_segments(now_ms))
+            else:
+                partition.log.remove_old_segments(now_ms)
+                await asyncio.sleep(0)
             log.info(
                 "segments deleted: topic=%s partition=%d start_offset=%d",
                 partition.topic,
                 partition.index,
                 partition.log.start_offset,
             )
+
+    def _write_starts(self) -> bool:
+        """Write down where logs start, if there is room for it.
+
+        A disk may be full of nothing but the segments that could go: then they go in another way.
+        """
+        try:
+            self._storage.checkpoint_starts()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            log.warning("start offsets not written, the disk is full: %s", error)
+            return False
+        return True
 
     async def compact(self) -> None:
         """Compact the logs that are dirty enough, the dirtiest first."""
@@ -96,10 +114,7 @@ class Cleaning:
         self._running = (partition.topic, compaction)
         try:
             while not compaction.is_done:
-                if files := compaction.step():
-                    await self._disk.sync_files(files)
-                else:
-                    await asyncio.sleep(0)
+                await self._sync(compaction.step())
         except StorageError as error:
             self._uncleanable.add(key)
             log.error("compaction gave up: topic=%s partition=%d reason=%s", *key, error)
@@ -118,15 +133,35 @@ class Cleaning:
                 "log compacted: topic=%s partition=%d up_to=%d", *key, compaction.cleaned_offset
             )
 
+    async def _sync(self, unsynced: Unsynced) -> None:
+        """Wait for what a step of compaction left to sync; if nothing, give the loop back."""
+        files = [item for item in unsynced if not isinstance(item, Folder)]
+        for item in unsynced:
+            if isinstance(item, Folder):
+                await self._disk.sync_folder_aside(item.path)
+        if files:
+            await self._disk.sync_files(files)
+        if not unsynced:
+            await asyncio.sleep(0)
+
     def forget(self, topic: str) -> None:
-        """The topic is about to be removed: one of the same name begins uncleaned."""
+        """The topic is about to be removed: one of the same name begins uncleaned.
+
+        Nothing may keep a topic from being removed from a full disk: what stays written down of it
+        does no more harm than to have the next one cleaned later.
+        """
         if self._running is not None and self._running[0] == topic:
             self._running[1].abandon()
         gone = [key for key in self._cleaned_offsets if key[0] == topic]
         for key in gone:
             del self._cleaned_offsets[key]
         if gone:
-            checkpoints.write_offsets(self._disk, CLEANED_OFFSETS, self._cleaned_offsets)
+            try:
+                checkpoints.write_offsets(self._disk, CLEANED_OFFSETS, self._cleaned_offsets)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                log.warning("cleaned offsets not written, the disk is full: %s", error)
         self._uncleanable = {key for key in self._uncleanable if key[0] != topic}
 
     async def sync_rolled(self) -> None:

@@ -19,7 +19,7 @@ number.
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.errors import BatchError
 from ottla.log.cleaned_transactions import CleanedTransactions
@@ -34,6 +34,7 @@ from ottla.log.config import CleanerConfig, LogConfig
 from ottla.log.index import MAX_RELATIVE_OFFSET
 from ottla.log.log import Log
 from ottla.log.offset_map import OffsetMap
+from ottla.log.recovery import remove_segments
 from ottla.log.retention import facts_of
 from ottla.log.scan import Fault, damaged, whole_batches
 from ottla.log.segment import Segment
@@ -43,8 +44,20 @@ from ottla.records.batch import MAX_DECOMPRESSED_BYTES, Batch
 CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
 """Beside the other checkpoints, in their format: up to where each partition is clean."""
 
+
+class Folder(NamedTuple):
+    """The folder of a log, as something to be synced."""
+
+    disk: Disk
+    path: str
+
+    def sync(self) -> None:
+        self.disk.sync_folder(self.path)
+
+
 Files = list[File]
-Steps = Generator[Files, None, None]
+Unsynced = Sequence[File] | Sequence[Folder]
+Steps = Generator[Unsynced, None, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +135,8 @@ class Compaction:
     """Cleans one log once, in steps::
 
         while not compaction.is_done:
-            await disk.sync_files(compaction.step())
+            for unsynced in compaction.step():
+                unsynced.sync()
 
     It can be given up between any two steps: call `abandon`, and the log is as it was, or partly
     cleaned, which is as good.  If segments were deleted or truncated meanwhile, it gives up itself.
@@ -177,8 +191,8 @@ class Compaction:
         """How much memory the offsets of the keys take."""
         return self._filter.newest.size_bytes
 
-    def step(self) -> Files:
-        """Work for about a millisecond: the files to sync before the next step.
+    def step(self) -> Unsynced:
+        """Work for about a millisecond: what to sync before the next step, files or the folder.
 
         Raises:
             StorageError: The log is damaged, or has a batch that decompresses into more than
@@ -191,12 +205,12 @@ class Compaction:
             return []
         self._pace.effort_us = 0
         try:
-            files = next(self._steps, None)
+            unsynced = next(self._steps, None)
         except BatchError as error:
             file, position = self._place
             raise damaged(file, position, str(error)) from error
-        self.is_done = files is None
-        return files or []
+        self.is_done = unsynced is None
+        return unsynced or []
 
     def abandon(self) -> None:
         """Stop, and remove what was written but not put in place."""
@@ -232,7 +246,7 @@ class Compaction:
             yield from self._clean(group)
         self._at_work = []
 
-    def _map_keys(self, first_offset: int) -> Generator[Files, None, int]:
+    def _map_keys(self, first_offset: int) -> Generator[Unsynced, None, int]:
         """Note the newest offset of each key: where it came to, at the end or at a full map."""
         end_offset = self._dirtiness.end_offset
         transactions = CleanedTransactions()
@@ -251,7 +265,7 @@ class Compaction:
                         return full_offset
         return end_offset
 
-    def _map_batch(self, batch: Batch, first_offset: int) -> Generator[Files, None, int | None]:
+    def _map_batch(self, batch: Batch, first_offset: int) -> Generator[Unsynced, None, int | None]:
         """Note the keys of a batch: the offset at which the map was full, if it was."""
         for offset, _, key, _, _ in batch.records(self._filter.max_decompressed_bytes):
             if key is not None and offset >= first_offset:
@@ -277,11 +291,14 @@ class Compaction:
                     yield []
         if cleaned.is_worth_while:
             yield cleaned.write_out()
-            # From here on they belong to the log: after an error, only recovery can tell what is
-            # in place and what is not.
-            self._cleaned = None
             cleaned.close_indexes()
-            self.replaced_paths += self._log.replace_segments(group, cleaned.segments)
+            for _ in self._log.replacing(group, cleaned.segments):
+                if self._log.is_replacing:
+                    # They belong to the log: from here on only recovery could tell what is in place
+                    # and what is not, and nobody takes the old ones away.
+                    self._cleaned, self._at_work = None, []
+                yield [Folder(self._disk, self._log.folder)]
+            self.replaced_paths += [path for segment in group for path in segment.paths()]
         else:
             self._discard()
 
@@ -351,10 +368,12 @@ class CleanedSegments:
     def discard(self) -> None:
         """Remove everything that was written."""
         self.close_indexes()
-        for segment in self.segments:
-            segment.close()
-            for path in segment.paths():
-                self._disk.remove(path)
+        first, *others = self.segments
+        remove_segments(self._disk, self._log.folder, others)
+        # Only now: by the first one, recovery knows that the others have not been decided on.
+        first.close()
+        for path in first.paths():
+            self._disk.remove(path)
 
 
 def grouped(segments: Iterable[Segment], max_bytes: int) -> Iterator[list[Segment]]:

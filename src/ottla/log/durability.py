@@ -3,6 +3,13 @@
 A sync takes a while, and the log goes on meanwhile.  So the files of a sync are set apart when it
 begins, and what is written to them afterwards counts as not synced.  One sync is under way at a
 time: begin, wait, finish.
+
+After a roll, the indexes and the producer snapshot of the old segment are among them, although an
+answer needs no more than the batches.  Recovery believes what it finds below the recovery point:
+retention goes by the last entry of a time index, and a transaction index cannot be made anew from
+its segment.  So they must be durable before the recovery point passes them, and `synced_offset` is
+both: what answers wait for, and the recovery point.  To tell the two apart would spare the answers
+of one sync in a segment, a gigabyte by default, the sync of three small files in the same group.
 """
 
 from ottla.ports import File

@@ -217,16 +217,22 @@ class Indexes:
         self.max_timestamp_offset = base_offset
         """Last offset of the first batch that has the largest timestamp."""
 
-    def note(self, position: int, size_bytes: int, last_offset: int, max_timestamp_ms: int) -> None:
-        """Take in the next batch.  It gets entries if the last ones are far enough behind."""
+    def note(self, position: int, size_bytes: int, last_offset: int, max_timestamp_ms: int) -> bool:
+        """Take in the next batch.  It gets entries if the last ones are far enough behind.
+
+        Returns:
+            Whether it got any.
+        """
         if max_timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = max_timestamp_ms
             self.max_timestamp_offset = last_offset
-        if self._unindexed_bytes > self._interval_bytes:
-            self.offsets.append(last_offset - self._base_offset, position)
-            self._note_time()
-            self._unindexed_bytes = 0
-        self._unindexed_bytes += size_bytes
+        if self._unindexed_bytes <= self._interval_bytes:
+            self._unindexed_bytes += size_bytes
+            return False
+        self.offsets.append(last_offset - self._base_offset, position)
+        self._note_time()
+        self._unindexed_bytes = size_bytes
+        return True
 
     def _note_time(self) -> None:
         self.times.append(self.max_timestamp_ms, self.max_timestamp_offset - self._base_offset)

@@ -31,20 +31,17 @@ _UNKNOWN: Final = EpochEnd(NO_EPOCH, NO_OFFSET)
 class LeaderEpochs:
     """The epochs of one log, oldest first."""
 
-    __slots__ = ("_entries", "is_changed")
+    __slots__ = ("_entries", "is_changed", "latest")
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._entries = [EpochStart(*entry) for entry in entries]
+        self.latest = self._entries[-1].epoch if self._entries else NO_EPOCH
+        """The epoch of the last batch; -1 before the first one."""
         self.is_changed = False
 
     @property
     def entries(self) -> tuple[EpochStart, ...]:
         return tuple(self._entries)
-
-    @property
-    def latest(self) -> int:
-        """The epoch of the last batch; -1 before the first one."""
-        return self._entries[-1].epoch if self._entries else NO_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that `epoch` begins at `start_offset`, unless it began already.
@@ -62,12 +59,14 @@ class LeaderEpochs:
         ):
             self._entries.pop()
         self._entries.append(EpochStart(epoch, start_offset))
+        self.latest = epoch
         self.is_changed = True
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Drop the epochs that begin at or beyond `end_offset`."""
         while self._entries and self._entries[-1].start_offset >= end_offset:
             self._entries.pop()
+            self.latest = self._entries[-1].epoch if self._entries else NO_EPOCH
             self.is_changed = True
 
     def truncate_from_start(self, start_offset: int) -> None:
@@ -81,6 +80,7 @@ class LeaderEpochs:
     def clear(self) -> None:
         self.is_changed = self.is_changed or bool(self._entries)
         self._entries.clear()
+        self.latest = NO_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """The largest epoch at or below `epoch`, and where it ended in this log."""

@@ -8,13 +8,15 @@ once and durable after a sync, which the owner performs::
     await disk.sync_files(log.unsynced_files())
     log.mark_synced(up_to)
 
-Every `OSError` is passed on.  After one from `append` the log is as it was before; after one from
-a sync nobody knows what is on disk, and the owner must not go on.
+An `OSError` is passed on.  After one from `append` the log is as it was before; after one from a
+sync nobody knows what is on disk, and the owner must not go on.
 """
 
-from collections.abc import Sequence
+import errno
+import logging
+from collections.abc import Iterator, Sequence
 
-from ottla.errors import BatchError, ErrorCode
+from ottla.errors import BatchError, ErrorCode, StorageError
 from ottla.log.checkpoints import write_epochs
 from ottla.log.config import LogConfig
 from ottla.log.index import MAX_RELATIVE_OFFSET
@@ -24,7 +26,9 @@ from ottla.log.rolling import has_room_for
 from ottla.log.segment import Segment
 from ottla.log.view import LogView
 from ottla.ports import Disk, File
-from ottla.records.batch import Batch
+from ottla.records.batch import NO_PRODUCER_ID, Batch
+
+log = logging.getLogger(__name__)
 
 
 class Log(LogView):
@@ -97,19 +101,21 @@ class Log(LogView):
 
     def _write(self, batch: Batch, now_ms: int) -> None:
         segments = self._segments.all
+        if self._segments.failure is not None:
+            raise StorageError(f"{self.folder} was not synced: {self._segments.failure}")
         if not segments or not has_room_for(segments[-1], batch, now_ms):
             self._begin_segment(self._base_offset_for(batch), now_ms)
         segment = segments[-1]
-        segment.append(batch)
-        self._ledger.note(segment.file)
+        self._ledger.note(segment.append(batch))
         self._is_written_out = False
         self.next_offset = segment.next_offset
         leader_epoch = batch.partition_leader_epoch
         if leader_epoch > self._epochs.latest:
             self._epochs.assign(leader_epoch, batch.base_offset)
-        completed = self.producers.apply(batch)
-        if completed is not None:
-            segment.transactions.note(completed)
+        if batch.producer_id != NO_PRODUCER_ID:
+            completed = self.producers.apply(batch)
+            if completed is not None:
+                segment.transactions.note(completed)
 
     def _base_offset_for(self, batch: Batch) -> int:
         """Where to begin a segment for `batch`: at the end of the last one, if that can be.
@@ -142,6 +148,7 @@ class Log(LogView):
         The recovery point on disk must be at or below `truncation_point(offset)` before, or a
         crash in between would look like damage.
         """
+        assert not self.is_replacing, self
         if offset >= self.next_offset:
             return
         if not self.segments or offset < self.segments[0].base_offset:
@@ -182,30 +189,67 @@ class Log(LogView):
         """Take the segments out of the log that end at or below `start_offset`.
 
         The start offset must be on disk before: after a crash it tells old segments from missing
-        ones.  If no record is left, a new segment keeps the next offset.
+        ones.  If no record is left, a new segment keeps the next offset; where the disk is too full
+        for that, the last segment stays, and only the others go.
 
         Returns:
             The files, which end in `.deleted` now.  Remove them when it suits; `open` does it too.
         """
-        if self.start_offset == self.next_offset:
-            self.roll(now_ms)
-        old = [
+        paths = self._segments.take_out(self._old_segments())
+        if self._rolls_over_the_last(now_ms):
+            paths += self._segments.take_out(self._old_segments())
+        self._producers.keep(segment.base_offset for segment in self.segments)
+        return paths
+
+    def remove_old_segments(self, now_ms: int) -> None:
+        """Do the same where the disk is too full to write the start offset down before.
+
+        The segments go one by one, oldest first, each of them durably.  So power loss leaves a row
+        without gaps, and the first segment that is left says where the log starts.
+        """
+        self._segments.remove_oldest(self._old_segments())
+        if self._rolls_over_the_last(now_ms):
+            self._segments.remove_oldest(self._old_segments())
+        self._producers.keep(segment.base_offset for segment in self.segments)
+
+    def _old_segments(self) -> list[Segment]:
+        assert not self.is_replacing, self
+        return [
             segment for segment in self.segments[:-1] if segment.next_offset <= self.start_offset
         ]
-        paths = self._segments.take_out(old)
-        if old:
-            self._producers.keep(segment.base_offset for segment in self.segments)
-        return paths
+
+    def _rolls_over_the_last(self, now_ms: int) -> bool:
+        """Begin a new segment if no record is left in the last one, and there is room for it."""
+        if self.start_offset < self.next_offset:
+            return False
+        try:
+            self.roll(now_ms)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            log.warning("last segment kept, the disk is full: folder=%s %s", self.folder, error)
+            return False
+        return True
 
     def create_cleaned_segment(self, base_offset: int) -> Segment:
         """A segment beside the log, to be filled and handed to `replace_segments`."""
         return self._segments.create_cleaned(base_offset)
 
-    def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment]) -> list[str]:
-        """Put `new` segments in the place of `old` ones; see `Segments.replace`."""
-        paths = self._segments.replace(old, new)
+    def replacing(self, old: Sequence[Segment], new: Sequence[Segment]) -> Iterator[None]:
+        """Put `new` segments in the place of `old` ones, step by step; see `Segments.replacing`."""
+        yield from self._segments.replacing(old, new)
         self._producers.keep(segment.base_offset for segment in self.segments)
-        return paths
+
+    def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment]) -> list[str]:
+        """Do all of it now: the files of the old segments, which can be removed."""
+        for _ in self.replacing(old, new):
+            self._disk.sync_folder(self.folder)
+        return [path for segment in old for path in segment.paths()]
+
+    @property
+    def is_replacing(self) -> bool:
+        """Whether segments are being replaced, so that none may be deleted now."""
+        return self._segments.is_replacing
 
     # Durability
 

@@ -84,11 +84,13 @@ def _old_count(segments: Sequence[SegmentFacts], config: LogConfig, now_ms: int)
 def apply_retention(records: Log, *, now_ms: int, high_watermark: int) -> bool:
     """Move the start of the log over what need not be kept: whether segments can go now.
 
+    They cannot while compaction puts others in their place; there is always a next time.
+
     True too if some lie below a start that DeleteRecords moved.  Then write the start offset down,
     and call `Log.delete_old_segments`, which rolls where nothing would be left.
     """
     segments = records.segments
-    if not segments:
+    if not segments or records.is_replacing:
         return False
     if records.config.is_deleted:
         facts = [facts_of(segment) for segment in segments]

@@ -1,30 +1,48 @@
 """When a segment is full: by size, by age, or because its indexes can take no more."""
 
+import sys
+from typing import Final
+
 from ottla.log import files
 from ottla.log.config import LogConfig
 from ottla.log.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP_MS
-from ottla.log.segment import Segment
+from ottla.log.segment import Room, Segment
 from ottla.records.batch import Batch
 from ottla.records.crc32c import crc32c
 
+_ANY: Final = sys.maxsize
+_NONE: Final = Room(0, NO_TIMESTAMP_MS, -1, -1)
+
 
 def has_room_for(segment: Segment, batch: Batch, now_ms: int) -> bool:
-    """Whether `batch` belongs into `segment`, or the log should roll first.
-
-    A batch that is larger than `segment.bytes` gets a segment of its own.
-    """
-    if batch.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
-        return False
-    size_bytes = segment.size_bytes
-    if size_bytes == 0:
-        return True
-    config = segment.config
-    jitter_ms = _jitter_ms(segment) if config.segment_jitter_ms else 0
+    """Whether `batch` belongs into `segment`, or the log should roll first."""
+    room = segment.room
+    if room is None:
+        room = segment.room = _room_of(segment)
     return (
-        size_bytes + len(batch.data) <= config.segment_bytes
-        and segment.indexes.has_room(config.segment_index_bytes)
-        and _age_ms(segment, batch, now_ms) <= longest_age_ms(config) - jitter_ms
+        segment.size_bytes + len(batch.data) <= room.size_bytes
+        and batch.max_timestamp_ms <= room.timestamp_ms
+        and batch.last_offset <= room.last_offset
+        and now_ms <= room.now_ms
     )
+
+
+def _room_of(segment: Segment) -> Room:
+    """How far the segment may grow, as long as it gets no new entries in its indexes."""
+    config = segment.config
+    last_offset = segment.base_offset + MAX_RELATIVE_OFFSET
+    if segment.size_bytes == 0:
+        # A batch that is larger than `segment.bytes` gets a segment of its own.
+        return Room(_ANY, _ANY, last_offset, _ANY)
+    if not segment.indexes.has_room(config.segment_index_bytes):
+        return _NONE
+    jitter_ms = _jitter_ms(segment) if config.segment_jitter_ms else 0
+    age_ms = longest_age_ms(config) - jitter_ms
+    # By the records' own time where they have one: a replica rolls where its leader did.
+    first_timestamp_ms = segment.first_timestamp_ms
+    if first_timestamp_ms == NO_TIMESTAMP_MS:
+        return Room(config.segment_bytes, _ANY, last_offset, segment.created_ms + age_ms)
+    return Room(config.segment_bytes, first_timestamp_ms + age_ms, last_offset, _ANY)
 
 
 def longest_age_ms(config: LogConfig) -> int:
@@ -32,14 +50,6 @@ def longest_age_ms(config: LogConfig) -> int:
     if config.is_compacted:
         return min(config.segment_ms, config.max_compaction_lag_ms)
     return config.segment_ms
-
-
-def _age_ms(segment: Segment, batch: Batch, now_ms: int) -> int:
-    """By the records' own time where they have one: a replica rolls where its leader did."""
-    first_timestamp_ms = segment.first_timestamp_ms
-    if first_timestamp_ms == NO_TIMESTAMP_MS:
-        return now_ms - segment.created_ms
-    return batch.max_timestamp_ms - first_timestamp_ms
 
 
 def _jitter_ms(segment: Segment) -> int:

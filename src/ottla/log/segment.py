@@ -7,6 +7,7 @@ kept in memory before it is needed.  The indexes of the segment that is written 
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla.errors import StorageError
@@ -31,6 +32,16 @@ class LogRead(NamedTuple):
     next_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How far a segment may go: each of these is the last value that a batch may bring it to."""
+
+    size_bytes: int
+    timestamp_ms: int
+    last_offset: int
+    now_ms: int
+
+
 class Segment:
     """Batches from `base_offset` on, in the order of their offsets.
 
@@ -52,6 +63,7 @@ class Segment:
         "config",
         "created_ms",
         "next_offset",
+        "room",
     )
 
     def __init__(
@@ -67,6 +79,8 @@ class Segment:
         """Where the next batch begins; in a segment that is not the last one, the next segment."""
         self.created_ms = 0
         """When it was created or, as nobody writes that down, opened."""
+        self.room: Room | None = None
+        """What `rolling` found out about it; None where that may have changed."""
         self._content: AppendFile | None = None
         self._indexes: Indexes | None = None
         self._transactions: TransactionIndex | None = None
@@ -159,7 +173,13 @@ class Segment:
         """Say what the segment holds, after it was created or scanned."""
         self._content, self._indexes, self._transactions = content, indexes, transactions
         self._first_timestamp_ms = None
+        self.room = None
         self._resume_points.clear()
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Use other settings from the next append on."""
+        self.config = config
+        self.room = None
 
     def find_end(self) -> None:
         """Learn `next_offset` from the last batch, in a file that was written out.
@@ -187,20 +207,24 @@ class Segment:
 
     # Writing
 
-    def append(self, batch: Batch) -> None:
-        """Write `batch` at the end.  After an error the segment is as it was before."""
-        assert batch.base_offset >= self.next_offset, (batch.base_offset, self.next_offset)
+    def append(self, batch: Batch) -> File:
+        """Write `batch` at the end: the file to sync.  After an error nothing has changed."""
+        last_offset = batch.last_offset
+        assert last_offset >= self.next_offset, (batch.base_offset, self.next_offset)
         indexes, content = self._indexes or self.indexes, self._content or self.content
         config = self.config
         position = content.size_bytes
         content.append(batch.data, config.segment_bytes, reserve_all=config.preallocate)
-        last_offset = batch.last_offset
         self.next_offset = last_offset + 1
-        indexes.note(position, len(batch.data), last_offset, batch.max_timestamp_ms)
+        has_entry = indexes.note(position, len(batch.data), last_offset, batch.max_timestamp_ms)
+        if has_entry or position == 0:
+            self.room = None
+        return content.file
 
     def write_out(self) -> list[File]:
         """Give reserved room back and write the indexes: the files that need a sync for it."""
         self.content.trim()
+        self.room = None  # the time index gets an entry in the end
         return [self.file, *self._index_files.write(self.indexes, self.transactions)]
 
     # Reading

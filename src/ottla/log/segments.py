@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Final
 
-from ottla.log import files
+from ottla.log import files, swap
 from ottla.log.config import LogConfig
 from ottla.log.durability import SyncLedger
 from ottla.log.segment import Segment
-from ottla.log.swap import swap_in
 from ottla.ports import Disk
 
 MAX_WARM_SEGMENTS: Final = 2
@@ -23,7 +22,7 @@ MAX_WARM_SEGMENTS: Final = 2
 class Segments:
     """The segments of the log in `folder`, oldest first."""
 
-    __slots__ = ("_disk", "_ledger", "_warm", "all", "config", "folder")
+    __slots__ = ("_disk", "_ledger", "_warm", "all", "config", "failure", "folder", "is_replacing")
 
     def __init__(
         self,
@@ -39,6 +38,10 @@ class Segments:
         self.all = segments
         self._ledger = ledger
         self._warm: list[Segment] = []
+        self.failure: OSError | None = None
+        """Why nothing may be written until the log is opened anew: see `begin`."""
+        self.is_replacing = False
+        """Whether segments are about to be replaced, past the point where that could be undone."""
 
     def from_offset(self, offset: int) -> Iterator[Segment]:
         """The segment where `offset` belongs, and those after it."""
@@ -72,24 +75,35 @@ class Segments:
         """Use other settings from the next append on."""
         self.config = config
         for segment in self.all:
-            segment.config = config
+            segment.reconfigure(config)
 
     def begin(self, base_offset: int, now_ms: int) -> None:
-        """Seal the last segment and begin another one.  After an error nothing has changed."""
+        """Seal the last segment and begin another one.
+
+        After an `OSError` nothing has changed, with one exception: if a folder cannot be synced,
+        nobody knows which names are on disk, and nothing may be written any more.
+        """
         if self.all:
             self.write_out()
         else:
             # The folder may be there since a crash, and its name still not be durable.
             self._disk.make_folder(self.folder)
-            self._disk.sync_folder(self.folder.rpartition("/")[0])
+            self._sync(self.folder.rpartition("/")[0])
         segment = Segment.create(self._disk, self.folder, self.config, base_offset)
         segment.created_ms = now_ms
         # Records in a file without a name would be lost, however often they were synced.
-        self._disk.sync_folder(self.folder)
+        self._sync(self.folder)
         if self.all:
             self.all[-1].next_offset = base_offset
             self.all[-1].forget_indexes()
         self.all.append(segment)
+
+    def _sync(self, folder: str) -> None:
+        try:
+            self._disk.sync_folder(folder)
+        except OSError as error:
+            self.failure = error
+            raise
 
     def write_out(self) -> None:
         """Give the unused room of the last segment back, and write its indexes."""
@@ -118,6 +132,24 @@ class Segments:
             segment.rename(files.DELETED)
         return [path for segment in segments for path in segment.paths()]
 
+    def remove_oldest(self, segments: Sequence[Segment]) -> None:
+        """Remove `segments`, the oldest ones, so that power loss at any moment leaves no gap.
+
+        It takes no room on the disk, not even for a longer name, but a sync of the folder each.
+        """
+        assert list(segments) == self.all[: len(segments)], segments
+        for segment in segments:
+            # The log goes first: without it the others mean nothing, but a log that had lost its
+            # transaction index would pass aborted records off as good ones.
+            log_path, *others = reversed(segment.paths())
+            self._disk.remove(log_path)
+            self._forget(segment)
+            self.all.remove(segment)
+            segment.close()
+            self._disk.sync_folder(self.folder)
+            for path in others:
+                self._disk.remove(path)
+
     def _forget(self, segment: Segment) -> None:
         if segment.is_open:
             self._ledger.forget(segment.file)
@@ -143,7 +175,7 @@ class Segments:
         for segment in self.all:
             segment.close()
 
-    def replace(self, old: Sequence[Segment], new: Sequence[Segment]) -> list[str]:
+    def replacing(self, old: Sequence[Segment], new: Sequence[Segment]) -> Iterator[None]:
         """Put `new` segments in the place of `old` ones: all of them or, after a crash, none.
 
         Both are in order, and the old ones do not include the last segment.  The new ones were
@@ -151,25 +183,35 @@ class Segments:
         the old ones, even if no record of it is left: recovery takes a gap between two segments
         for a loss.
 
-        Returns:
-            The files of the old segments, which end in `.deleted` now.  Remove them when it suits.
+        At each pause the folder must be synced before it goes on.  The log may be read and written
+        meanwhile; whoever deletes segments looks at `is_replacing`.  At the end the files of the
+        old segments end in `.deleted` and can be removed.
         """
         assert new[0].base_offset == old[0].base_offset, (old, new)
         assert new[-1].next_offset == old[-1].end_before(old[-1].next_offset)[1], (old, new)
         assert all(left.next_offset == right.base_offset for left, right in pairwise(new)), new
+        yield from swap.offer(new)
         first = self.all.index(old[0])
         assert self.all[first : first + len(old)] == list(old), old
         assert old[-1] is not self.all[-1], "the last segment is still written to"
+        self.is_replacing = True
+        yield from swap.decide(new)
+        self._take_over(old, new)
+        yield from swap.carry_out(old, new)
+        self.is_replacing = False
+
+    def _take_over(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
+        """Be a log of the `new` segments, in memory."""
+        first = self.all.index(old[0])
         for segment in old:
             self._forget(segment)
             segment.close()
-        paths = swap_in(self._disk, self.folder, old, new)
         new[-1].next_offset = old[-1].next_offset
         for segment in new:
+            segment.config = self.config
             segment.created_ms = old[-1].created_ms
             segment.forget_indexes()
         self.all[first : first + len(old)] = new
-        return paths
 
 
 def base_offset_of(segment: Segment) -> int:

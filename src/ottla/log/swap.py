@@ -4,10 +4,14 @@ The new segments are written as `.cleaned` and synced.  Renaming them to `.swap`
 and the first one, which is renamed last, makes it: with it on disk the replacement is completed,
 without it everything is undone.  Completing means: remove what lies in the range of the new
 segments, then take the suffix away.
+
+A sync takes a while, and the log goes on meanwhile; so these are iterators that pause where one is
+due.  Between the decision and its end nobody may delete segments of the log: what was deleted from
+among the old ones would come back with the new ones.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ottla.log import files
 from ottla.log.config import LogConfig
@@ -18,27 +22,41 @@ from ottla.ports import Disk
 log = logging.getLogger(__name__)
 
 
-def swap_in(disk: Disk, folder: str, old: Sequence[Segment], new: Sequence[Segment]) -> list[str]:
-    """Put `new` segments, which are synced and in order, in the place of the `old` ones.
+def offer(new: Sequence[Segment]) -> Iterator[None]:
+    """Bring `new` segments, which are synced and in order, to where the decision is made.
 
-    Returns:
-        The files of the old segments, which now end in `.deleted` and can be removed.
+    At each pause the folder must be synced before it goes on.  Up to its end all can be undone:
+    remove all segments but the first one, sync the folder, and remove the first one.
     """
     # The first segment as `.cleaned` is what undoes the others, so its name must be on disk before
     # any of theirs changes, and must stay until all of theirs have.
-    disk.sync_folder(folder)
+    yield
     for segment in reversed(new[1:]):
         segment.rename(files.SWAP)
-    disk.sync_folder(folder)
+    yield
+
+
+def decide(new: Sequence[Segment]) -> Iterator[None]:
+    """Rename the first segment; from here on there is no way back.
+
+    At the pause the folder must be synced before anything else happens to the old segments.
+    """
     new[0].rename(files.SWAP)
-    disk.sync_folder(folder)
+    yield
+
+
+def carry_out(old: Sequence[Segment], new: Sequence[Segment]) -> Iterator[None]:
+    """Give `new` segments the names of the `old` ones, with a sync of the folder at each pause.
+
+    Before the first one, the old segments end in `.deleted`, and the new ones are the log.  Should
+    it never go on, recovery does the rest.
+    """
     for segment in old:
         segment.rename(files.DELETED)
-    disk.sync_folder(folder)
+    yield
     for segment in new:
         segment.rename("")
-    disk.sync_folder(folder)
-    return [path for segment in old for path in segment.paths()]
+    yield
 
 
 def finish_swap(disk: Disk, folder: str, config: LogConfig, names: list[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """Files in a folder of the real machine.
 
-Everything but `sync_files` runs inline: it touches the page cache, which is quicker than any hand-
-over to a thread.  `files` keeps the number of descriptors bounded, `syncing` waits for the disk.
+Everything but `sync_files` and `sync_folder_aside` runs inline: it touches the page cache, which is
+quicker than any hand-over to a thread.  `files` keeps the number of descriptors bounded, `syncing`
+waits for the disk.
 """
 
 import fcntl
@@ -117,6 +118,15 @@ class RealDisk:
             file.is_dirty = False
         if group:
             await self._sync_thread.sync(descriptors, done)
+
+    async def sync_folder_aside(self, path: str) -> None:
+        """As the port says.  It is the folder that has this name now, whatever it is called later.
+
+        If the caller is canceled, what it asked for still takes place.
+        """
+        descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_DIRECTORY)
+        # Not `fdatasync`: that need not bring names to disk where the folder does not grow.
+        await self._sync_thread.sync([descriptor], lambda errors: os.close(descriptor), os.fsync)
 
     def free_bytes(self) -> int:
         status = os.statvfs(self._root)

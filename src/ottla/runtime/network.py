@@ -6,6 +6,7 @@ asyncio drives a `BufferedProtocol` without a copy: use one wherever large messa
 import asyncio
 import errno
 import socket
+import ssl
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -49,9 +50,15 @@ class RealNetwork:
         return RealListener(servers, (bound_host, bound_port))
 
     async def connect(
-        self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol]
+        self,
+        host: str,
+        port: int,
+        protocol: Callable[[], asyncio.BaseProtocol],
+        *,
+        tls: ssl.SSLContext | None = None,
     ) -> asyncio.BaseProtocol:
-        _, made = await asyncio.get_running_loop().create_connection(protocol, host, port)
+        loop = asyncio.get_running_loop()
+        _, made = await loop.create_connection(protocol, host, port, ssl=tls)
         return made
 
 

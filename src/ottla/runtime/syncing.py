@@ -31,6 +31,7 @@ def sync_descriptor(descriptor: int) -> None:
 
 class _Job(NamedTuple):
     loop: asyncio.AbstractEventLoop
+    act: Callable[[int], None]
     descriptors: Sequence[int]
     finish: Callable[[Errors], None]
 
@@ -42,8 +43,13 @@ class SyncThread:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    async def sync(self, descriptors: Sequence[int], done: Callable[[Errors], None]) -> None:
-        """Sync all of them, failed ones or not, then raise the first `OSError`.
+    async def sync(
+        self,
+        descriptors: Sequence[int],
+        done: Callable[[Errors], None],
+        act: Callable[[int], None] = sync_descriptor,
+    ) -> None:
+        """Sync all of them with `act`, failed ones or not, then raise the first `OSError`.
 
         `done` is called on the loop, before this returns, and also if the caller was canceled: the
         descriptors must stay open until then.
@@ -64,7 +70,7 @@ class SyncThread:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="ottla-sync", daemon=True)
             self._thread.start()
-        self._jobs.put(_Job(loop, descriptors, finish))
+        self._jobs.put(_Job(loop, act, descriptors, finish))
         await waiter
 
     def stop(self) -> None:
@@ -76,7 +82,7 @@ class SyncThread:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            errors = [_outcome(descriptor) for descriptor in job.descriptors]
+            errors = [_outcome(job.act, descriptor) for descriptor in job.descriptors]
             try:
                 job.loop.call_soon_threadsafe(job.finish, errors)
             except RuntimeError:
@@ -84,9 +90,9 @@ class SyncThread:
                 log.warning("a sync ended after its loop had closed; errors: %s", errors)
 
 
-def _outcome(descriptor: int) -> OSError | None:
+def _outcome(act: Callable[[int], None], descriptor: int) -> OSError | None:
     try:
-        sync_descriptor(descriptor)
+        act(descriptor)
     except OSError as error:
         return error
     return None

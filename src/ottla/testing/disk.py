@@ -313,6 +313,14 @@ class SimDisk:
         if first_error is not None:
             raise first_error
 
+    async def sync_folder_aside(self, path: str) -> None:
+        """As the port says, after a while of virtual time."""
+        folder, power_cycle = self._folder(path), self._power_cycle
+        await asyncio.sleep(self._rng.uniform(*self.sync_delay_ms) / 1000)
+        self.check_power(power_cycle)
+        self.begin(Operation.SYNC_FOLDER, path)
+        self._tree.sync(folder)
+
     def free_bytes(self) -> int:
         self.check_power()
         return max(0, self.capacity_bytes - _used_bytes(self._tree.root))

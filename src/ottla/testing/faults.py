@@ -17,6 +17,7 @@ import asyncio
 import dataclasses
 import difflib
 import inspect
+import ssl
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
@@ -317,9 +318,14 @@ class _FaultyNetwork:
         return await self._network.listen(host, port, lambda: self._accepted(accept))
 
     async def connect(
-        self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol]
+        self,
+        host: str,
+        port: int,
+        protocol: Callable[[], asyncio.BaseProtocol],
+        *,
+        tls: ssl.SSLContext | None = None,
     ) -> asyncio.BaseProtocol:
-        return await self._network.connect(host, port, protocol)
+        return await self._network.connect(host, port, protocol, tls=tls)
 
 
 def key_of(api: str | ApiKey) -> ApiKey:

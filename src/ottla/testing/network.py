@@ -12,10 +12,13 @@ import contextvars
 import errno
 import random
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.testing.process import WORLD, Process, context_of, current_process
 from ottla.testing.transport import SimTransport
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 CONNECT_TIMEOUT_MS: Final = 3_000
 """How long a connection is tried to a node that does not answer."""
@@ -111,8 +114,14 @@ class SimNetwork:
         return listener
 
     async def connect(
-        self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol]
+        self,
+        host: str,
+        port: int,
+        protocol: Callable[[], asyncio.BaseProtocol],
+        *,
+        tls: "SSLContext | None" = None,
     ) -> asyncio.BaseProtocol:
+        assert tls is None, "nobody listens here who speaks TLS"
         _, made = await self.open_connection(protocol, host, port)
         assert isinstance(made, asyncio.BaseProtocol)
         return made

@@ -19,6 +19,7 @@ from ottla.errors import WireError
 Part = bytes | bytearray | memoryview
 
 SIZE: Final = Struct(">i")
+_PREFIX_BYTES: Final = SIZE.size
 
 SCRATCH_BYTES: Final = 256 * 1024
 """Between 64 KiB and 4 MiB, reading costs the same."""
@@ -88,6 +89,7 @@ class FrameReader:
         "_room_bytes",
         "_scratch",
         "_spares",
+        "fault",
     )
 
     def __init__(
@@ -104,6 +106,8 @@ class FrameReader:
         """How much of `_partial` may be filled: the frame, or what is trusted of its size."""
         self._frame_bytes = 0
         """Size of the partial frame with its prefix; 0 while the prefix itself is cut off."""
+        self.fault: WireError | None = None
+        """What is wrong with the frame behind those that were returned last."""
 
     def get_buffer(self) -> memoryview:
         """Where the next bytes belong: never empty."""
@@ -115,8 +119,11 @@ class FrameReader:
         """Take note that `byte_count` bytes were put into the buffer; return the whole frames.
 
         Raises `WireError` for a size that is negative or above the limit; the connection cannot
-        go on after that.
+        go on after that.  Where good frames came before it in the same read, they are returned,
+        and the error is in `fault`, for the caller to raise once it has served them.
         """
+        if self.fault is not None:
+            raise self.fault
         if self._partial is None:
             return self._cut(self._scratch[:byte_count])
         self._filled_bytes += byte_count
@@ -157,25 +164,28 @@ class FrameReader:
         """Return the whole frames in `data`, and keep what is left."""
         frames: list[memoryview] = []
         position = 0
-        while len(data) - position >= SIZE.size:
-            end = position + SIZE.size + self._size_at(data, position)
-            if end > len(data):
+        data_bytes, max_frame_bytes = len(data), self._max_frame_bytes
+        while data_bytes - position >= _PREFIX_BYTES:
+            (size,) = SIZE.unpack_from(data, position)
+            if not 0 <= size <= max_frame_bytes:
+                self.fault = self._illegal(size, bytes(data[position : position + _PREFIX_BYTES]))
+                if not frames:
+                    raise self.fault
+                return frames
+            begin = position + _PREFIX_BYTES
+            end = begin + size
+            if end > data_bytes:
                 self._keep(data[position:], end - position)
                 return frames
-            frames.append(data[position + SIZE.size : end])
+            frames.append(data[begin:end])
             position = end
-        if position < len(data):
+        if position < data_bytes:
             self._keep(data[position:], 0)
         return frames
 
-    def _size_at(self, data: memoryview, position: int) -> int:
-        size: int = SIZE.unpack_from(data, position)[0]
-        if not 0 <= size <= self._max_frame_bytes:
-            raise WireError(
-                f"a frame of {size} bytes; the limit is {self._max_frame_bytes}"
-                f"{_hint(bytes(data[position : position + SIZE.size]))}"
-            )
-        return size
+    def _illegal(self, size: int, beginning: bytes) -> WireError:
+        limit = self._max_frame_bytes
+        return WireError(f"a frame of {size} bytes; the limit is {limit}{_hint(beginning)}")
 
     def _keep(self, beginning: memoryview, frame_bytes: int) -> None:
         """Move the beginning of a frame out of the shared buffer."""

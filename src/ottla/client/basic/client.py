@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from ottla import __version__
 from ottla.client.basic.connection import Connection
+from ottla.client.basic.interrupts import CallLoop
 from ottla.errors import (
     ConfigError,
     ConnectError,
@@ -76,7 +77,7 @@ class BasicClient:
         self._bootstrap = parse_bootstrap(bootstrap)
         self._timeout_s = timeout_s
         self._client_id = client_id
-        self._runner = asyncio.Runner()
+        self._calls = CallLoop()
         self._connections: dict[Address, Connection] = {}
         self._brokers: dict[int, Address] = {}
         self._controller_id = -1
@@ -95,8 +96,8 @@ class BasicClient:
         """Close all connections.  Closing twice is no error."""
         if self._connections:
             connections, self._connections = self._connections, {}
-            self._runner.run(_close_all(connections.values()))
-        self._runner.close()
+            self._calls.run(lambda: _close_all(connections.values()))
+        self._calls.close()
 
     def __enter__(self) -> Self:
         return self
@@ -143,7 +144,7 @@ class BasicClient:
         self, questions: Sequence[tuple[int | None, Any]], *, max_version: int | None = None
     ) -> list[Any]:
         """Ask several brokers at a time; the first failure is raised."""
-        return self._runner.run(self._ask_each(questions, max_version))
+        return self._calls.run(lambda: self._ask_each(questions, max_version))
 
     def ask_controller(self, body: Any) -> Any:
         """Ask the broker that may change topics."""
@@ -156,15 +157,15 @@ class BasicClient:
         self, body: Any, node_id: int | None, *, max_version: int | None = None
     ) -> "asyncio.Future[Any]":
         """Send one request and return at once; `wait` for the future to get the answer."""
-        return self._runner.run(self._send(body, node_id, max_version))
+        return self._calls.run(lambda: self._send(body, node_id, max_version))
 
     def tell(self, body: Any, node_id: int | None, *, max_version: int | None = None) -> None:
         """Send a request that has no answer, and wait until the system has taken it."""
-        self._runner.run(self._tell(body, node_id, max_version))
+        self._calls.run(lambda: self._tell(body, node_id, max_version))
 
     def wait(self, answer: "asyncio.Future[Any]", what: str) -> Any:
         """The answer to a request that was sent before; raises what `ask` raises."""
-        return self._runner.run(self._within(f"no answer to {what}", answer))
+        return self._calls.run(lambda: self._within(f"no answer to {what}", answer))
 
     async def _ask_each(
         self, questions: Sequence[tuple[int | None, Any]], max_version: int | None

@@ -102,6 +102,8 @@ class Connection(asyncio.BufferedProtocol):
             for frame in self._frames.buffer_updated(nbytes):
                 # Records are views of the frame, which is overwritten by the next one.
                 self._take(bytes(frame))
+            if self._frames.fault is not None:
+                raise self._frames.fault
         except WireError as error:
             self.close(WireError(f"{self._address}: {error}"))
 

@@ -1,0 +1,88 @@
+"""Retention in a broker: what goes, and what a full disk changes about it."""
+
+import errno
+
+import pytest
+
+from ottla.broker.cleaning import Cleaning
+from ottla.errors import ErrorCode
+from ottla.log import checkpoints, files
+from ottla.log.compaction import CLEANED_OFFSETS
+from ottla.records.builder import build
+from ottla.testing.disk import Operation
+from tests.broker_fixture import NOW_MS, LittleBroker
+
+LARGE = bytes(100_000)
+
+
+def with_old_segments() -> LittleBroker:
+    """Two topics that may keep nothing, with two full segments and a third one begun."""
+    broker = LittleBroker()
+    for topic in ("orders", "others"):
+        broker.create(topic, configs=[("retention.bytes", "0")])
+        for _ in range(3):
+            broker.append(topic, LARGE)
+            broker.partition(topic).log.roll(NOW_MS)
+        broker.append(topic, b"newest")
+    return broker
+
+
+def fill_the_disk(broker: LittleBroker) -> None:
+    broker.disk.capacity_bytes -= broker.disk.free_bytes()
+
+
+def written_starts(broker: LittleBroker) -> dict[tuple[str, int], int]:
+    return checkpoints.read_offsets(broker.disk, files.START_OFFSETS)
+
+
+def test_old_segments_go_after_the_start_offset_is_on_disk() -> None:
+    broker = with_old_segments()
+
+    broker.delete_old()
+
+    for topic in ("orders", "others"):
+        assert broker.partition(topic).log.start_offset == 4
+        assert written_starts(broker)[topic, 0] == 4
+        assert broker.disk.names(f"{topic}-0")[0].startswith(f"{4:020d}")
+
+
+def test_a_full_disk_is_freed_although_the_start_offset_cannot_be_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = with_old_segments()
+    fill_the_disk(broker)
+    refused = broker.partition("orders").append(build([(NOW_MS, None, LARGE, ())]), now_ms=NOW_MS)
+    assert refused.error is ErrorCode.KAFKA_STORAGE_ERROR
+
+    broker.delete_old()
+
+    assert "start offsets not written, the disk is full" in caplog.text
+    for topic in ("orders", "others"):
+        assert broker.partition(topic).log.start_offset == 4
+    assert broker.disk.free_bytes() > 5 * len(LARGE)
+    broker.append("orders", LARGE)
+    broker.delete_old()
+    assert written_starts(broker)["orders", 0] == 5
+
+
+def test_another_error_than_a_full_disk_is_passed_on_and_nothing_goes() -> None:
+    broker = with_old_segments()
+    broker.disk.fail(errno.EIO, Operation.WRITE, path=files.START_OFFSETS)
+
+    with pytest.raises(OSError, match="Input/output error"):
+        broker.delete_old()
+
+    assert broker.disk.names("orders-0")[0].startswith(f"{0:020d}")
+
+
+def test_a_full_disk_does_not_keep_a_topic_from_being_removed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = with_old_segments()
+    checkpoints.write_offsets(broker.disk, CLEANED_OFFSETS, {("orders", 0): 3})
+    cleaning = Cleaning(broker.node, broker.storage)
+    fill_the_disk(broker)
+
+    cleaning.forget("orders")
+
+    assert "cleaned offsets not written" in caplog.text
