@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ottla.coordinator.caller import Caller
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import (
     Alarm,
@@ -18,11 +19,12 @@ from ottla.coordinator.effects import (
     StoredRecord,
     WriteMarkers,
 )
-from ottla.coordinator.group.classic import Caller, ClassicGroup
+from ottla.coordinator.group.classic import ClassicGroup
+from ottla.coordinator.group.consumer.topics import Topics
 from ottla.coordinator.group.machine import GroupCoordinator
 from ottla.wire.codec import encode
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, GroupStory
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
@@ -71,6 +73,7 @@ class Desk:
     def __init__(self, **settings: Any) -> None:
         self.config = GroupConfig(**settings)
         self.random = random.Random(1)
+        self.topics = Topics()
         self.now_ms = START_MS
         self.log: list[StoredRecord] = []
         self.answers: dict[int, Any] = {}
@@ -82,7 +85,7 @@ class Desk:
         """A coordinator that has read the log, with none of what the old one kept in mind."""
         self.alarms: dict[AlarmName, int] = {}
         self.lost = [ticket for ticket in self.versions if ticket not in self.answers]
-        self.machine = replayed(self.log, self.config, self.random)
+        self.machine = replayed(self.log, self.config, self.random, self.topics)
         self.perform(self.machine.on_loaded(self.now_ms))
         return self.machine
 
@@ -276,6 +279,12 @@ class Desk:
         group: DescribedGroup = self.answers[self.ask("describe", request, version)].groups[0]
         return group
 
+    def story(self, group_id: str = GROUP) -> GroupStory:
+        request = DescribeGroupsRequest(groups=(group_id,), include_story=True)
+        story: GroupStory | None = self.answers[self.ask("describe", request, 6)].groups[0].story
+        assert story is not None, f"{group_id} has no story"
+        return story
+
     def listed(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[str]:
         request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
         return [g.group_id for g in self.answers[self.ask("list_groups", request, 5)].groups]
@@ -287,10 +296,13 @@ class Desk:
 
 
 def replayed(
-    log: Iterable[StoredRecord], config: GroupConfig, entropy: random.Random
+    log: Iterable[StoredRecord],
+    config: GroupConfig,
+    entropy: random.Random,
+    topics: Topics | None = None,
 ) -> GroupCoordinator:
     """A fresh coordinator that has read `log`."""
-    machine = GroupCoordinator(config, entropy.randbytes)
+    machine = GroupCoordinator(config, entropy.randbytes, topics=topics)
     for record in log:
         machine.apply(record)
     return machine

@@ -39,22 +39,26 @@ _LONG: Final = 200
 """More than one byte of a varint can count."""
 
 
-def sample(cls: type[Any], version: int, flavor: Flavor) -> Any:
-    """A message `cls` that `version` can carry; fields that it lacks have their defaults."""
-    return _Maker(version, flavor).struct(cls)
+def sample(cls: type[Any], version: int, flavor: Flavor, *, of_kafka: bool = False) -> Any:
+    """A message `cls` that `version` can carry; fields that it lacks have their defaults.
+
+    With `of_kafka` those have, too, that Kafka does not know.
+    """
+    return _Maker(version, flavor, of_kafka).struct(cls)
 
 
 class _Maker:
-    def __init__(self, version: int, flavor: Flavor) -> None:
+    def __init__(self, version: int, flavor: Flavor, of_kafka: bool) -> None:
         self._version = version
         self._flavor = flavor
+        self._of_kafka = of_kafka
         self._numbers: Iterator[int] = count(1)
 
     def struct(self, cls: type[Any]) -> Any:
         return cls(**{field.name: self._field(field) for field in fields(cls)})
 
     def _field(self, field: Field) -> Any:
-        if self._version not in field.versions:
+        if self._version not in field.versions or (self._of_kafka and field.is_own):
             return default_of(field)
         if self._flavor is Flavor.MINIMAL:
             return default_of(field) if field.tag is not None else self._value(field.shape)

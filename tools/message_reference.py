@@ -46,9 +46,10 @@ tests compare them, field by field, with Apache Kafka's own schemas.
 
 A field is named by its path: `topics.name` is the field `name` of each struct in `topics`, and `[]`
 is an array. An empty cell means: in every version that has the struct around it, never null, not
-tagged, no default. A *flexible* version has varint lengths and tagged fields (KIP-482). "The client
-waits out throttle_time_ms" means that a throttled broker answers at once, and trusts the client to
-stay quiet for that long (KIP-219).
+tagged, no default. A *flexible* version has varint lengths and tagged fields (KIP-482); tags from
+10000 on are Ottla's own ([why](../adr/0016-fields-of-our-own-are-tagged.md)). "The client waits out
+throttle_time_ms" means that a throttled broker answers at once, and trusts the client to stay quiet
+for that long (KIP-219).
 """
 
 _FIELDS_HEAD: Final = """\

@@ -30,6 +30,7 @@ class MemberSettings:
     topic: str
     instance_id: str | None = None
     cooperative: bool = False
+    is_new: bool = False  # it speaks the protocol of KIP-848
     session_timeout_ms: int = 1_500
 
     def as_json(self) -> str:
@@ -140,6 +141,14 @@ def run_confluent(settings: MemberSettings) -> None:
         "session.timeout.ms": settings.session_timeout_ms,
         "heartbeat.interval.ms": 200,
     }
+    if settings.is_new:
+        for name in (
+            "partition.assignment.strategy",
+            "session.timeout.ms",
+            "heartbeat.interval.ms",
+        ):
+            del given[name]  # the broker decides
+        given["group.protocol"] = "consumer"
     if settings.instance_id is not None:
         given["group.instance.id"] = settings.instance_id
     consumer = confluent_kafka.Consumer(given)

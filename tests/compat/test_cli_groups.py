@@ -94,12 +94,6 @@ def test_lag_is_what_is_left_to_read(run: Run, group: str, topic: str) -> None:
     ]
 
 
-def test_the_lag_in_a_topic_that_does_not_exist_is_not_known(broker: Broker, run: Run) -> None:
-    KafkaPythonGroups(broker.bootstrap_servers).commit("astray", "nowhere", 4)
-    (line,) = facts(run("lag", "astray", "-o", "json"))
-    assert (line["committed"], line["end"], line["lag"]) == (4, None, None)
-
-
 def test_members_are_described_with_what_they_have(run: Run, active: str, topic: str) -> None:
     (described,) = facts(run("describe", active, "-o", "json"))
     (member,), (partition,) = described["members"], described["partitions"]
@@ -108,8 +102,24 @@ def test_members_are_described_with_what_they_have(run: Run, active: str, topic:
     assert member["partitions"] == f"{topic}-0"
     assert (partition["lag"], partition["member"]) == (0, member["member"])
     text = run("describe", active).stdout
-    assert text.startswith(f"{active} · Stable · 1 member · coordinator 1 · range\n")
+    headline, *_ = text.splitlines()
+    generation = f"generation {described['generation']}"
+    assert (
+        headline == f"{active} · Stable · {generation} · 1 member · lag 0 · coordinator 1 · range"
+    )
     assert "127.0.0.1" in text
+
+
+def test_rebalances_are_described_with_who_set_them_off_and_why(run: Run, active: str) -> None:
+    (described,) = facts(run("describe", active, "-o", "json"))
+    told = described["rebalances"][0]
+    assert (told["member"], told["client"]) == (described["members"][0]["member"], "ada")
+    assert (told["generation"], told["host"]) == (1, "127.0.0.1")
+    assert described["since_ms"] >= told["ended_ms"] >= told["began_ms"]
+    assert told["reason"].startswith("it joined")
+    text = run("describe", active).stdout
+    assert "REASON" in text
+    assert "it joined" in text
 
 
 @pytest.mark.parametrize("verb", ["describe", "lag"])
@@ -117,6 +127,15 @@ def test_a_group_that_does_not_exist_is_not_found(run: Run, verb: str) -> None:
     done = run(verb, "nobody")
     assert done.exit_code == 6
     assert "nobody" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["describe", "lag", "watch"])
+def test_a_name_that_is_almost_right_is_met_with_a_suggestion(
+    run: Run, group: str, verb: str
+) -> None:
+    done = run(verb, group.replace("group", "gruop"))
+    assert done.exit_code == 6
+    assert f"is it one of these? {group}" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -173,6 +192,7 @@ def test_a_group_that_is_new_can_be_given_offsets(run: Run, topic: str) -> None:
 def test_only_the_topics_that_are_named_are_reset(
     broker: Broker, run: Run, group: str, topic: str
 ) -> None:
+    assert ottla("produce", "elsewhere", "x", "-b", broker.bootstrap_servers).exit_code == cli.OK
     KafkaPythonGroups(broker.bootstrap_servers).commit(group, "elsewhere", 1)
     done = run("reset", group, "-t", topic, "--to", "start", "--execute", "-o", "json")
     assert [line["topic"] for line in facts(done)] == [topic]

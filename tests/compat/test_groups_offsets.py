@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.client.basic.client import BasicClient
-from ottla.client.basic.topics import delete_topic
+from ottla.client.basic.topics import create_topic, delete_topic
 from ottla.testing import TestBroker
 from tests.broker.served import ServedBroker
 from tests.compat.group_clients import GROUP_CLIENTS, GroupClient
@@ -86,15 +86,17 @@ def test_offsets_outlive_the_broker_process(
     tmp_path: Path, kind: type[GroupClient], end: str
 ) -> None:
     with ServedBroker(tmp_path / "data") as served:
+        with BasicClient(served.bootstrap_servers) as basic:
+            create_topic(basic, "orders")
         client = kind(served.bootstrap_servers)
-        client.commit("survivors", "nowhere", 1)
-        client.commit("survivors", "nowhere", 2)
+        client.commit("survivors", "orders", 1)
+        client.commit("survivors", "orders", 2)
         if end == "stopped":
             assert served.stop() == 0
         else:
             served.kill()
     with ServedBroker(tmp_path / "data") as served:
-        assert kind(served.bootstrap_servers).committed("survivors", "nowhere") == 2
+        assert kind(served.bootstrap_servers).committed("survivors", "orders") == 2
 
 
 def test_the_offsets_of_a_deleted_topic_are_gone(

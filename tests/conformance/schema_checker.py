@@ -1,7 +1,8 @@
 """Compares a declaration with Kafka's schema of the same name, version by version.
 
 Both are brought to the same form, a `Layout`, and every fact in which they differ is reported in
-words that name the message, the version and the field.
+words that name the message, the version and the field.  Fields of our own, whose tags Kafka does
+not have, are left out here and listed by `own_fields`.
 """
 
 from collections.abc import Iterator
@@ -41,6 +42,16 @@ def differences(cls: type[Any], schema: Schema) -> list[Difference]:
     return list(_differences(cls, schema))
 
 
+def own_fields(cls: type[Any], path: str = "") -> Iterator[str]:
+    """The fields of a declaration, and of its structs, that Kafka does not know; dotted."""
+    for field in fields(cls):
+        _, shape = _unwrapped(field.shape)
+        if field.is_own:
+            yield path + field.name
+        elif shape.struct is not None:
+            yield from own_fields(shape.struct, f"{path}{field.name}.")
+
+
 def _differences(cls: type[Any], schema: Schema) -> Iterator[Difference]:
     api = api_of(cls)
     if api.key != schema.key:
@@ -66,11 +77,12 @@ def _flexible(is_flexible: bool) -> str:
 
 
 def _layout(cls: type[Any], version: int, declared: Versions, *, compact: bool) -> Layout:
-    present = [_fact(f, version, declared, compact) for f in fields(cls) if version in f.versions]
+    kafkas = [f for f in fields(cls) if not f.is_own]
+    present = [_fact(f, version, declared, compact) for f in kafkas if version in f.versions]
     present.sort(key=lambda fact: -1 if fact.tag is None else fact.tag)
     absent = {
         f.name: Absence(_plain(default_of(f)), f.ignorable)
-        for f in fields(cls)
+        for f in kafkas
         if version not in f.versions
     }
     return Layout(tuple(present), absent)
@@ -97,7 +109,8 @@ def _unwrapped(shape: Shape) -> tuple[str, Shape]:
 def _plain(value: Any) -> Any:
     """A default without our classes: structs become dictionaries."""
     if isinstance(value, Declared):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(type(value))}
+        kafkas = [f for f in fields(type(value)) if not f.is_own]
+        return {f.name: _plain(getattr(value, f.name)) for f in kafkas}
     return value
 
 

@@ -54,7 +54,7 @@ def over(pairs: list[tuple[type[Any], int]]) -> pytest.MarkDecorator:
 @over(IN_KAFKA_PYTHON)
 def test_kafka_python_writes_and_reads_the_same_bytes(cls: type[Any], version: int) -> None:
     for flavor in Flavor:
-        message = sample(cls, version, flavor)
+        message = sample(cls, version, flavor, of_kafka=True)
         data = encode(message, version)
 
         assert kafka_python.encoded(message, version) == data, flavor
@@ -65,7 +65,7 @@ def test_kafka_python_writes_and_reads_the_same_bytes(cls: type[Any], version: i
 @over(IN_KIO)
 def test_kio_reads_our_bytes_and_writes_them_again(cls: type[Any], version: int) -> None:
     for flavor in IN_RANGE_OF_KIO:
-        message = sample(cls, version, flavor)
+        message = sample(cls, version, flavor, of_kafka=True)
         data = encode(message, version)
 
         read = kio.decoded(cls, version, data)
@@ -77,7 +77,7 @@ def test_kio_reads_our_bytes_and_writes_them_again(cls: type[Any], version: int)
 @over(IN_AIOKAFKA)
 def test_aiokafka_writes_and_reads_the_same_bytes(cls: type[Any], version: int) -> None:
     for flavor in Flavor:
-        message = sample(cls, version, flavor)
+        message = sample(cls, version, flavor, of_kafka=True)
         data = encode(message, version)
 
         assert aiokafka.encoded(message, version) == data, flavor

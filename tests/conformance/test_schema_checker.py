@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla.wire.schema import Int16, Int32, Int64, String, Uuid, at, message, struct
+from ottla.wire.schema import OWN_TAGS, Int16, Int32, Int64, String, Uuid, at, message, struct
 from tests.conformance.kafka_schemas import Schema, snake_case
-from tests.conformance.schema_checker import differences
+from tests.conformance.schema_checker import differences, own_fields
 
 SCHEMA = Schema(
     {
@@ -93,6 +93,28 @@ def reported(cls: type[Any]) -> list[str]:
 
 def test_a_right_declaration_has_no_differences() -> None:
     assert reported(Visit) == []
+
+
+def test_a_field_of_our_own_is_no_difference_but_listed() -> None:
+    @struct
+    class RoomWithView:
+        number: Int32 = 16
+        floor_id: Int16 = at("2+", default=0)
+        view: String = at("3+", default="", tag=OWN_TAGS)
+
+    cls = declared(
+        rooms=(tuple[RoomWithView, ...] | None, at("0+", nullable="2+")),
+        price=(Int64, at("3+", default=-1, tag=OWN_TAGS + 1)),
+    )
+
+    assert reported(cls) == []
+    assert list(own_fields(cls)) == ["rooms.view", "price"]
+
+
+def test_a_field_of_our_own_needs_a_tag_of_our_own() -> None:
+    cls = declared(price=(Int64, at("3+", default=-1, tag=OWN_TAGS - 1)))
+
+    assert reported(cls)[-1] == "Visit v3 price: on the wire here, not in Kafka"
 
 
 @struct

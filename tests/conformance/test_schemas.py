@@ -1,14 +1,21 @@
 """Declarations are what Apache Kafka's own schema files say, field by field, version by version."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
 from ottla.wire.compiler import plan
 from ottla.wire.registry import ApiKey, api
-from ottla.wire.schema import Versions, api_of
-from tests.conformance.kafka_schemas import FOLDER_VARIABLE, schema_folder, schemas, snake_case
-from tests.conformance.schema_checker import Difference, differences
+from ottla.wire.schema import OWN_TAGS, Versions, api_of
+from tests.conformance.kafka_schemas import (
+    FOLDER_VARIABLE,
+    Layout,
+    schema_folder,
+    schemas,
+    snake_case,
+)
+from tests.conformance.schema_checker import Difference, differences, own_fields
 from tests.declared import EVERY_MESSAGE, every_message, every_version, structs_of
 
 needs_the_schemas = pytest.mark.skipif(
@@ -25,6 +32,12 @@ CONVENIENT_DEFAULTS: Final = {
     ("records", "default b'' here, None in Kafka"),
 }
 """Field and difference: the only ones that we chose.  None of them is visible on the wire."""
+
+OWN_FIELDS: Final = {
+    ("DescribeGroupsRequest", "include_story"),
+    ("DescribeGroupsResponse", "groups.story"),
+}
+"""What we say beyond Kafka (ADR 0016), in tags that it skips and that are not sent unasked."""
 
 PROMISED: Final = {
     # What the clients of the last years send first, and what Kafka's newest sends.
@@ -57,6 +70,14 @@ PROMISED: Final = {
 }
 
 
+def _tags(layout: Layout) -> Iterator[int]:
+    for fact in layout.present:
+        if fact.tag is not None:
+            yield fact.tag
+        if fact.struct is not None:
+            yield from _tags(fact.struct)
+
+
 def _is_convenient(difference: Difference) -> bool:
     return (difference.field.rpartition(".")[2], difference.what) in CONVENIENT_DEFAULTS
 
@@ -79,6 +100,21 @@ def test_only_defaults_of_error_messages_and_records_are_our_own() -> None:
         ("ProduceRequest", "topic_data.partition_data.records"),
         ("ShareFetchResponse", "responses.partitions.records"),
     }
+
+
+def test_only_these_fields_are_beyond_kafka() -> None:
+    found = {(cls.__name__, path) for cls in every_message() for path in own_fields(cls)}
+
+    assert found == OWN_FIELDS
+
+
+@needs_the_schemas
+def test_kafka_counts_its_tags_from_zero_and_is_nowhere_near_ours() -> None:
+    newest = [schema.layout(schema.versions.high, schema.versions) for schema in schemas().values()]
+    tags = {tag for layout in newest for tag in _tags(layout)}
+
+    assert {0, 1} <= tags
+    assert max(tags) < OWN_TAGS // 100
 
 
 @needs_the_schemas

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupResponse
-from tests.group_samples import GROUP, Desk, protocols, replayed
+from tests.group_samples import Desk, protocols, replayed
 
 PARTITION_COUNT = 4
 CLIENT_COUNT = 4
@@ -152,7 +152,19 @@ class Walk:
         for partition in range(PARTITION_COUNT):
             found = self.desk.fetch(partition=partition).committed_offset
             assert found == self.committed.get(partition, -1)
-        self.desk.machine.explain(GROUP, self.desk.now_ms)
+        self.check_story()
+
+    def check_story(self) -> None:
+        """Every wait has an end to come, and only the last rebalance may be under way."""
+        group = self.desk.describe()
+        if group.group_state == "Dead":
+            return
+        story, now_ms = self.desk.story(), self.desk.now_ms
+        assert all(awaited.until_ms >= now_ms for awaited in story.awaited), story.awaited
+        assert (story.until_ms >= now_ms) == group.group_state.endswith("Rebalance")
+        *earlier, last = [rebalance.ended_ms for rebalance in story.rebalances] or [now_ms]
+        assert -1 not in earlier
+        assert (last == -1) == group.group_state.endswith("Rebalance")
 
     def finish(self) -> None:
         """Everybody falls silent: whoever asked must have been answered by the end."""

@@ -2,8 +2,9 @@
 
 import pytest
 
+from ottla.config import MIB
 from ottla.coordinator.effects import Persist
-from ottla.coordinator.group.classic import REBALANCES_KEPT
+from ottla.coordinator.group.classic import REBALANCES_KEPT, State
 from ottla.errors import ErrorCode
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.group_samples import REBALANCE_MS, SESSION_MS, Desk, in_state, pair, protocols
@@ -159,9 +160,9 @@ def test_a_follower_with_a_new_subscription_sets_off_a_rebalance() -> None:
     desk.join(bob, spoken=protocols(topics=("orders", "refunds")), reason="subscribed to more")
 
     assert desk.heartbeat(ada, 2) == ErrorCode.REBALANCE_IN_PROGRESS
-    cause = desk.machine.rebalances("orders-app")[-1].cause
-    assert cause.member_id == bob
-    assert cause.reason == "its subscription or its assignors changed: subscribed to more"
+    last = desk.story().rebalances[-1]
+    assert last.member_id == bob
+    assert last.reason == "its subscription or its assignors changed: subscribed to more"
 
 
 def test_the_last_rebalances_are_kept_and_no_more() -> None:
@@ -171,9 +172,9 @@ def test_the_last_rebalances_are_kept_and_no_more() -> None:
         desk.join(ada)
         desk.sync(ada, desk.group().generation, {ada: b"all"})
 
-    kept = desk.machine.rebalances("orders-app")
+    kept = desk.story().rebalances
     assert len(kept) == REBALANCES_KEPT
-    assert kept[-1].after_generation == REBALANCES_KEPT + 5
+    assert kept[-1].generation_id == 1 + REBALANCES_KEPT + 5
 
 
 def test_a_new_group_waits_for_others_as_long_as_others_come() -> None:
@@ -446,6 +447,27 @@ def test_a_member_without_an_assignment_is_given_an_empty_one() -> None:
     desk.sync(ada, 3, {ada: b"all"})
 
     assert desk.answers[waiting].assignment == b""
+
+
+@pytest.mark.parametrize("size_bytes", [MIB, MIB - 100])
+def test_an_assignment_that_is_too_large_to_be_written_down_is_told_to_all(
+    size_bytes: int,
+) -> None:
+    desk, ada, bob = pair()
+    desk.join(ada)
+    desk.join(bob)
+    written = len(desk.log)
+
+    waiting = [desk.sync(bob, 3), desk.sync(ada, 3, {ada: bytes(size_bytes), bob: b"p1"})]
+
+    errors = {desk.answers[ticket].error_code for ticket in waiting}
+    assert errors == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert len(desk.log) == written
+    assert desk.group().state is State.PREPARING
+    desk.join(ada)
+    desk.join(bob)
+    desk.sync(ada, 4, {ada: b"p0", bob: b"p1"})
+    assert desk.answers[desk.sync(bob, 4)].assignment == b"p1"
 
 
 def test_a_member_has_one_sync_at_a_time() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.coordinator.effects import StoredRecord
+from ottla.coordinator.effects import BATCH_BYTES, Persist, StoredRecord
 from ottla.coordinator.group.records import (
     CommittedOffset,
     GroupChange,
@@ -14,14 +14,20 @@ from ottla.coordinator.group.records import (
     offset_tombstone,
 )
 from ottla.errors import ErrorCode
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
 )
+from ottla.wire.schema import NO_UUID
 from ottla.wire.stored.group_records import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from ottla.wire.stored.versioned import encode_key, encode_versioned
-from tests.group_samples import GROUP, TOPIC, Desk, in_state, pair, protocols
+from tests.group_samples import GROUP, START_MS, TOPIC, Desk, in_state, pair, protocols
 
 DAY_MS = 86_400_000
 KEY = OffsetKey(GROUP, TOPIC, 0)
@@ -150,6 +156,62 @@ def test_a_deleted_topic_takes_its_offsets_along() -> None:
 
     assert desk.fetch().committed_offset == -1
     assert desk.fetch("kept").committed_offset == 2
+
+
+OLD_ID, NEW_ID = b"o" * 16, b"n" * 16
+
+
+def offset_of(offset: int, topic_id: bytes) -> CommittedOffset:
+    return CommittedOffset(offset=offset, committed_ms=START_MS, topic_id=topic_id)
+
+
+def test_offsets_of_topics_that_are_gone_or_others_by_now_are_forgotten_after_the_load() -> None:
+    desk = Desk()
+    for topic, topic_id in (("gone", NO_UUID), ("other", OLD_ID), ("same", OLD_ID), ("?", NO_UUID)):
+        key, offset = OffsetKey(GROUP, topic, 0), offset_of(3, topic_id)
+        desk.perform([Persist((offset_record(key, offset),))])
+
+    known = {"other": NEW_ID, "same": OLD_ID, "?": NEW_ID}
+    desk.perform(desk.machine.on_topics_known(known))
+
+    for _ in range(2):
+        found = {topic: desk.fetch(topic).committed_offset for topic in ("gone", *known)}
+        assert found == {"gone": -1, "other": -1, "same": 3, "?": 3}
+        desk.restart()
+
+
+def test_an_old_offset_stays_while_a_transaction_is_about_to_replace_it() -> None:
+    desk = Desk()
+    old, new = offset_of(3, OLD_ID), offset_of(9, NEW_ID)
+    desk.perform([Persist((offset_record(KEY, old),))])
+    desk.machine.apply(offset_record(KEY, new), producer_id=7)
+
+    desk.perform(desk.machine.on_topics_known({TOPIC: NEW_ID}))
+    desk.machine.apply_marker(7, committed=True)
+
+    assert desk.fetch().committed_offset == 9
+
+
+def test_a_large_commit_is_written_in_several_batches() -> None:
+    desk = Desk()
+    places = tuple(
+        OffsetCommitRequestPartition(
+            partition_index=index, committed_offset=index, committed_metadata="x" * 4_000
+        )
+        for index in range(200)
+    )
+    topic = OffsetCommitRequestTopic(name=TOPIC, partitions=places)
+
+    desk.ask("commit", OffsetCommitRequest(group_id=GROUP, member_id="", topics=(topic,)), 9)
+
+    sizes = [
+        sum(len(record.key) + len(record.value or b"") for record in effect.records)
+        for effect in desk.effects
+        if isinstance(effect, Persist)
+    ]
+    assert len(sizes) == 4
+    assert max(sizes) <= BATCH_BYTES
+    assert {desk.fetch(partition=index).committed_offset for index in range(200)} == {*range(200)}
 
 
 def test_offsets_go_when_the_group_was_empty_for_the_retention() -> None:
@@ -293,7 +355,7 @@ def test_offsets_of_long_ago_are_read() -> None:
 def test_records_of_other_kinds_of_groups_are_skipped() -> None:
     desk = Desk()
 
-    desk.machine.apply(StoredRecord(b"\0\3\0\1g", b"\0\0whatever"))
+    desk.machine.apply(StoredRecord(b"\0\x0a\0\1g", b"\0\0a share group"))
 
     assert desk.listed() == []
 

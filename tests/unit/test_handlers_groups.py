@@ -1,19 +1,14 @@
 """The handlers around groups, at every version they serve: answers, refusals, and their shapes."""
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from ottla.broker.context import Context
-from ottla.broker.session import Session
 from ottla.coordinator.group.machine import GroupCoordinator
 from ottla.errors import ErrorCode
 from ottla.model import CONSUMER_OFFSETS_TOPIC
-from ottla.wire.header import decode_request, decode_response, encode_request, encode_response
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -41,59 +36,24 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests import broker_office
 from tests.broker_fixture import LittleBroker, each_version
+from tests.broker_office import Office
 from tests.group_samples import GROUP, TOPIC, protocols
 
-PEER = cast(Session, SimpleNamespace(peer=("10.0.0.1", 50_000)))
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-
-
-class Office:
-    """A broker whose handlers may wait."""
-
-    def __init__(self) -> None:
-        self.broker = LittleBroker({"offsets.topic.num.partitions": 3})
-        self.groups = self.broker.node.groups
-
-    async def ask(self, request: Any, version: int) -> Any:
-        """Send `request` at `version`; the response as the client would decode it."""
-        sent = encode_request(request, version, correlation_id=1, client_id="ada")
-        received = decode_request(b"".join(sent))
-        route = self.broker.node.routes[received.api.key]
-        context = Context(self.broker.node, PEER, version, received.header.client_id)
-        answer = route.handler(received.body, context)
-        assert inspect.isawaitable(answer)
-        frame = b"".join(encode_response(await answer, version, correlation_id=1))
-        return decode_response(route.api, version, frame)[1]
-
-    async def stop_loading(self) -> None:
-        """Leave all shards as they are while they load."""
-        await self.groups.ensure_topic()
-        for shard in self.shards():
-            shard.is_loaded = False
-
-    def shards(self) -> list[Any]:
-        return list(self.groups._shards.values())
-
-    async def member(self) -> str:
-        """The id of the only member of a stable group."""
-        named = await self.ask(join(), 9)
-        assert named.error_code == ErrorCode.MEMBER_ID_REQUIRED
-        await self.ask(join(named.member_id), 9)
-        await self.ask(sync(named.member_id, 1), 5)
-        member_id: str = named.member_id
-        return member_id
+TOPIC_ID = LittleBroker().create(TOPIC).topic_id  # entropy is seeded: the same in every office
+NO_TOPIC_ID = b"no such topic id"
 
 
 def play(scenario: Callable[[Office], Awaitable[None]]) -> None:
-    async def run() -> None:
-        office = Office()
-        try:
-            await scenario(office)
-        finally:
-            office.groups.close()
+    """Play it in an office with a topic whose offsets can be committed."""
 
-    asyncio.run(run())
+    async def with_topic(office: Office) -> None:
+        office.broker.create(TOPIC)
+        await scenario(office)
+
+    broker_office.play(with_topic)
 
 
 def join(member_id: str = "") -> JoinGroupRequest:
@@ -114,6 +74,16 @@ def sync(member_id: str, generation: int) -> SyncGroupRequest:
     )
 
 
+async def member_of(office: Office) -> str:
+    """The id of the only member of a stable group."""
+    named = await office.ask(join(), 9)
+    assert named.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    await office.ask(join(named.member_id), 9)
+    await office.ask(sync(named.member_id, 1), 5)
+    member_id: str = named.member_id
+    return member_id
+
+
 def heartbeat(member_id: str) -> HeartbeatRequest:
     return HeartbeatRequest(group_id=GROUP, generation_id=1, member_id=member_id)
 
@@ -129,7 +99,7 @@ def commit(offset: int, group: str = GROUP) -> OffsetCommitRequest:
     committed = OffsetCommitRequestPartition(
         partition_index=0, committed_offset=offset, committed_metadata="note"
     )
-    topic = OffsetCommitRequestTopic(name=TOPIC, partitions=(committed,))
+    topic = OffsetCommitRequestTopic(name=TOPIC, topic_id=TOPIC_ID, partitions=(committed,))
     return OffsetCommitRequest(group_id=group, member_id="", topics=(topic,))
 
 
@@ -138,7 +108,7 @@ def fetch(*groups: str, version: int = 9) -> OffsetFetchRequest:
     if version < 8:
         topics = (OffsetFetchRequestTopic(name=TOPIC, partition_indexes=(0,)),)
         return OffsetFetchRequest(group_id=groups[0], topics=topics)
-    wanted = (OffsetFetchRequestTopics(name=TOPIC, partition_indexes=(0,)),)
+    wanted = (OffsetFetchRequestTopics(name=TOPIC, topic_id=TOPIC_ID, partition_indexes=(0,)),)
     return OffsetFetchRequest(
         groups=tuple(OffsetFetchRequestGroup(group_id=group, topics=wanted) for group in groups)
     )
@@ -185,12 +155,11 @@ def test_the_coordinator_of_a_group_is_found_and_its_topic_created(version: int)
 @pytest.mark.parametrize(
     ("key_type", "error"),
     [
-        (1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (3, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_others_than_groups_have_no_coordinator(
+def test_what_nobody_coordinates_has_no_coordinator(
     version: int, key_type: int, error: ErrorCode
 ) -> None:
     async def scenario(office: Office) -> None:
@@ -232,7 +201,7 @@ def test_a_leader_gets_the_assignment_it_brought(version: int) -> None:
 @each_version(HeartbeatRequest)
 def test_a_heartbeat_of_a_member_is_heard(version: int) -> None:
     async def scenario(office: Office) -> None:
-        member_id = await office.member()
+        member_id = await member_of(office)
         assert (await office.ask(heartbeat(member_id), version)).error_code == ErrorCode.NONE
         stranger = await office.ask(heartbeat("stranger"), version)
         assert stranger.error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -243,7 +212,7 @@ def test_a_heartbeat_of_a_member_is_heard(version: int) -> None:
 @each_version(LeaveGroupRequest)
 def test_a_member_leaves_once(version: int) -> None:
     async def scenario(office: Office) -> None:
-        member_id = await office.member()
+        member_id = await member_of(office)
         errors = []
         for _ in range(2):
             answer = await office.ask(leave(member_id, version), version)
@@ -260,6 +229,36 @@ def test_an_offset_is_committed(version: int) -> None:
         answer = await office.ask(commit(42), version)
         assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
         assert fetched(await office.ask(fetch(GROUP), 9), 9) == [(ErrorCode.NONE, 42, "note")]
+
+    play(scenario)
+
+
+@each_version(OffsetCommitRequest)
+def test_offsets_of_what_does_not_exist_are_refused_and_the_others_committed(version: int) -> None:
+    async def scenario(office: Office) -> None:
+        topics = tuple(
+            OffsetCommitRequestTopic(
+                name=name, topic_id=topic_id, partitions=tuple(map(place, (1, 0, -1)))
+            )
+            for name, topic_id in (("nowhere", NO_TOPIC_ID), (TOPIC, TOPIC_ID))
+        )
+        request = OffsetCommitRequest(group_id=GROUP, member_id="", topics=topics)
+
+        answer = await office.ask(request, version)
+
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        nowhere = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else unknown
+        told = [[(p.partition_index, p.error_code) for p in t.partitions] for t in answer.topics]
+        assert told == [
+            [(1, nowhere), (0, nowhere), (-1, nowhere)],
+            [(1, unknown), (0, ErrorCode.NONE), (-1, unknown)],
+        ]
+        assert fetched(await office.ask(fetch(GROUP), 9), 9) == [(ErrorCode.NONE, 7, "note")]
+
+    def place(index: int) -> OffsetCommitRequestPartition:
+        return OffsetCommitRequestPartition(
+            partition_index=index, committed_offset=7, committed_metadata="note"
+        )
 
     play(scenario)
 
@@ -291,7 +290,7 @@ def test_an_offset_is_deleted() -> None:
 @each_version(DescribeGroupsRequest)
 def test_groups_are_described_each_once(version: int) -> None:
     async def scenario(office: Office) -> None:
-        member_id = await office.member()
+        member_id = await member_of(office)
         request = DescribeGroupsRequest(
             groups=(GROUP, "nobody", GROUP), include_authorized_operations=version >= 3
         )
@@ -304,6 +303,23 @@ def test_groups_are_described_each_once(version: int) -> None:
         assert (missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND) == (version >= 6)
         if version >= 3:
             assert found.authorized_operations & 1 << 3, "READ"
+
+    play(scenario)
+
+
+@each_version(DescribeGroupsRequest)
+def test_a_story_is_told_to_those_who_ask_in_a_version_that_can_carry_it(version: int) -> None:
+    async def scenario(office: Office) -> None:
+        await member_of(office)
+        asked, unasked = (
+            DescribeGroupsRequest(groups=(GROUP,), include_story=wish) for wish in (True, False)
+        )
+        (told,) = (await office.ask(asked, version)).groups
+        (silent,) = (await office.ask(unasked, version)).groups
+        assert silent.story is None
+        assert (told.story is not None) == (version >= 5)
+        if told.story is not None:
+            assert [rebalance.client_id for rebalance in told.story.rebalances] == ["ada"]
 
     play(scenario)
 
@@ -327,7 +343,7 @@ def test_groups_of_all_partitions_are_listed(version: int) -> None:
 @each_version(DeleteGroupsRequest)
 def test_groups_without_members_are_deleted_each_once(version: int) -> None:
     async def scenario(office: Office) -> None:
-        await office.member()
+        await member_of(office)
         await office.ask(commit(1, "empty"), 9)
         request = DeleteGroupsRequest(groups_names=("empty", GROUP, "nobody", "empty"))
         answer = await office.ask(request, version)
@@ -347,20 +363,6 @@ def test_every_producer_gets_an_id_of_its_own(version: int) -> None:
         first, second = [await office.ask(request, version) for _ in range(2)]
         assert (first.error_code, first.producer_epoch) == (ErrorCode.NONE, 0)
         assert second.producer_id == first.producer_id + 1
-
-    play(scenario)
-
-
-@each_version(InitProducerIdRequest)
-@pytest.mark.parametrize(
-    ("name", "error"),
-    [("payments", ErrorCode.COORDINATOR_NOT_AVAILABLE), ("", ErrorCode.INVALID_REQUEST)],
-)
-def test_a_transactional_producer_is_refused(version: int, name: str, error: ErrorCode) -> None:
-    async def scenario(office: Office) -> None:
-        request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
-        answer = await office.ask(request, version)
-        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error, -1, -1)
 
     play(scenario)
 

@@ -7,15 +7,19 @@ once, alarms set, and answers leave when everything appended before them is dura
 At the start, and until its partition is read to the end, a shard answers
 COORDINATOR_LOAD_IN_PROGRESS.  A shard that cannot write its log breaks: its machine has decided and
 cannot go back, so it is given up, and another one is loaded from what the log holds.
+
+A batch is no larger than `max.message.bytes` of the topic.  What the machine wants to write at once
+and cannot be parted is then not written at all: nothing of it is applied, and whoever would have
+been told of it is told UNKNOWN_SERVER_ERROR, as in Kafka.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from ottla.broker.flusher import Flusher
+from ottla.broker.flusher import AfterSync, Flusher
 from ottla.broker.partition import Partition
 from ottla.coordinator.effects import (
     Alarm,
@@ -31,13 +35,21 @@ from ottla.errors import ErrorCode, StorageError
 from ottla.log.segment import LogRead
 from ottla.ports import Clock
 from ottla.records.batch import NO_PRODUCER_ID, Batch, batches
-from ottla.records.builder import build
+from ottla.records.builder import BatchOptions, build
 from ottla.records.control import read_marker
 
 log = logging.getLogger(__name__)
 
 _LOAD_BYTES: Final = 1024 * 1024
 """How much is read between two turns of the loop while a shard loads."""
+
+
+class UnansweredError(StorageError):
+    """A question that the machine cannot answer, and what the client is told instead."""
+
+    def __init__(self, code: ErrorCode, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
 
 
 class Machine(Protocol):
@@ -52,6 +64,11 @@ class Machine(Protocol):
     def on_alarm(self, name: AlarmName, now_ms: int) -> list[Effect]: ...
 
 
+R = TypeVar("R")
+Reply: TypeAlias = R | AfterSync[R] | Awaitable[R]
+"""What a handler may return: a response, one that is held back until a sync, or the promise of one.
+"""
+
 Decision = Callable[[Ticket, int], list[Effect]]
 """A method of the machine with its request filled in: takes ticket and time, gives effects."""
 
@@ -63,21 +80,24 @@ class Shard:
         self, machine: Machine, partition: Partition, clock: Clock, flusher: Flusher | None
     ) -> None:
         self._machine = machine
-        self._partition = partition
+        self.partition = partition
         self._clock = clock
         self._flusher = flusher
         self._alarms: dict[AlarmName, asyncio.TimerHandle] = {}
         self._waiting: dict[Ticket, asyncio.Future[Any]] = {}
         self._tickets = count(1)
+        self._asking: Ticket = 0
+        """Who asks just now and can be told at once; 0 if nobody does."""
+        self._told_at_once: Any = None
         self._loop = asyncio.get_running_loop()
         self.is_loaded = False
         self.is_broken = False
 
     async def load(self) -> None:
         """Feed the machine everything that its partition holds."""
-        offset = self._partition.log.start_offset
-        while offset < self._partition.next_offset:
-            found = self._partition.log.read(offset, _LOAD_BYTES)
+        offset = self.partition.log.start_offset
+        while offset < self.partition.next_offset:
+            found = self.partition.log.read(offset, _LOAD_BYTES)
             assert isinstance(found, LogRead), found
             for batch in batches(found.data, partial_tail=False):
                 self._replay(batch)
@@ -94,12 +114,34 @@ class Shard:
         self._perform(decide(ticket, self._clock.now_ms()))
         return answer
 
+    def ask_at_once(self, decide: Decision, refuse: Callable[[ErrorCode], R]) -> Reply[R]:
+        """As `ask`, without a future where the machine answers at once, as it mostly does.
+
+        Gives what a handler may return.  `refuse` makes the response if there is no answer.
+        """
+        ticket = self._asking = next(self._tickets)
+        self._perform(decide(ticket, self._clock.now_ms()))
+        answer, self._told_at_once = self._told_at_once, None
+        if self._asking:
+            self._asking = 0
+            if self.is_broken:
+                return refuse(ErrorCode.NOT_COORDINATOR)
+            waiting = self._waiting[ticket] = self._loop.create_future()
+            return _answered(waiting, refuse)
+        if isinstance(answer, UnansweredError):
+            return refuse(answer.code)
+        response: R = answer
+        if self._flusher is None or self._flusher.is_at_rest:
+            return response
+        return self._flusher.after_sync(response, lambda _: refuse(ErrorCode.NOT_COORDINATOR))
+
     def tell(self, effects: list[Effect]) -> None:
         """Perform what the machine decided without being asked by a client."""
         self._perform(effects)
 
     def close(self) -> None:
-        """Ring no more; who waits is let go."""
+        """Ring no more, decide no more; who waits is let go."""
+        self.is_loaded = False
         for timer in self._alarms.values():
             timer.cancel()
         self._alarms.clear()
@@ -109,12 +151,12 @@ class Shard:
 
     def give_up(self, error: StorageError) -> None:
         """Better no coordinator than a wrong one: decide nothing more, and let everybody know."""
-        log.error("coordinator given up: topic=%s %s", self._partition.topic, error)
+        log.error("coordinator given up: topic=%s %s", self.partition.topic, error)
         self.is_loaded, self.is_broken = False, True
         waiting, self._waiting = self._waiting, {}
         for answer in waiting.values():
             if not answer.done():
-                answer.set_exception(error)
+                answer.set_exception(UnansweredError(ErrorCode.NOT_COORDINATOR, str(error)))
         self.close()
 
     def _replay(self, batch: Batch) -> None:
@@ -129,30 +171,67 @@ class Shard:
                 self._machine.apply(StoredRecord(key, value), producer_id)
 
     def _perform(self, effects: list[Effect]) -> None:
+        refusal: UnansweredError | None = None
         try:
             for effect in effects:
                 match effect:
-                    case Persist(records):
-                        self._persist(records)
-                    case Answer(ticket, response):
-                        self._answer(ticket, response)
                     case Alarm(name, at_ms):
                         self._set_alarm(name, at_ms)
+                    case Answer(ticket, _) if refusal is not None:
+                        self._refuse(ticket, refusal)
+                    case _ if refusal is not None:
+                        pass  # it would build on what was not written
+                    case Persist():
+                        refusal = self._persist(effect)
+                    case Answer(ticket, response):
+                        self._answer(ticket, response)
                     case WriteMarkers():
-                        raise AssertionError("a group ends no transactions")
+                        self._write_markers(effect)
         except StorageError as error:
             self.give_up(error)
 
-    def _persist(self, records: tuple[StoredRecord, ...]) -> None:
+    def _refuse(self, ticket: Ticket, refusal: UnansweredError) -> None:
+        if ticket == self._asking:
+            self._asking, self._told_at_once = 0, refusal
+            return
+        waiting = self._waiting.pop(ticket, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(refusal)
+
+    def _write_markers(self, order: WriteMarkers) -> None:
+        raise AssertionError(f"{self._machine} ends no transactions")
+
+    def _persist(self, what: Persist) -> UnansweredError | None:
+        """Append and apply; where it is too large, do neither, and say so."""
         now_ms = self._clock.now_ms()
-        batch = Batch.parse(build([(now_ms, record.key, record.value, ()) for record in records]))
-        appended = self._partition.append_own(batch, now_ms=now_ms)
+        options = BatchOptions(
+            producer_id=what.producer_id,
+            producer_epoch=what.producer_epoch,
+            is_transactional=what.producer_id != NO_PRODUCER_ID,
+        )
+        records = [(now_ms, record.key, record.value, ()) for record in what.records]
+        batch = Batch.parse(build(records, options))
+        limit_bytes = self.partition.config.max_message_bytes
+        if batch.size_bytes > limit_bytes:
+            reason = f"a batch of {batch.size_bytes} bytes, max.message.bytes = {limit_bytes}"
+            log.error("coordinator refuses: topic=%s %s", self.partition.topic, reason)
+            return UnansweredError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
+        appended = self.partition.append_own(batch, now_ms=now_ms)
         if appended.error is not ErrorCode.NONE:
             raise StorageError(f"a coordinator cannot write its log: {appended.message}")
-        for record in records:
-            self._machine.apply(record)
+        for record in what.records:
+            self._machine.apply(record, what.producer_id)
+        return None
+
+    async def _durable(self) -> None:
+        """Wait until everything that was appended so far, by anyone, is durable."""
+        if self._flusher is not None:
+            await self._flusher.flush()
 
     def _answer(self, ticket: Ticket, response: Any) -> None:
+        if ticket == self._asking:
+            self._asking, self._told_at_once = 0, response
+            return
         waiting = self._waiting.pop(ticket, None)
         if waiting is None or waiting.done():
             return  # the client is gone
@@ -168,7 +247,7 @@ class Shard:
             if waiting.done() or durable.cancelled():
                 return
             if (error := durable.exception()) is not None:
-                waiting.set_exception(error)
+                waiting.set_exception(UnansweredError(ErrorCode.NOT_COORDINATOR, str(error)))
             else:
                 waiting.set_result(durable.result())
 
@@ -184,3 +263,10 @@ class Shard:
     def _ring(self, name: AlarmName) -> None:
         self._alarms.pop(name, None)
         self._perform(self._machine.on_alarm(name, self._clock.now_ms()))
+
+
+async def _answered(waiting: "asyncio.Future[R]", refuse: Callable[[ErrorCode], R]) -> R:
+    try:
+        return await waiting
+    except UnansweredError as error:
+        return refuse(error.code)

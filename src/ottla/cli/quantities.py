@@ -1,8 +1,9 @@
-"""Numbers with a unit, as people read them: `14.6 GiB`, `7d`, `12,481`.
+"""Numbers with a unit, as people read them: `14.6 GiB`, `7d`, `12,481`; and moments.
 
 `Size` and `Duration` are integers, so JSON has them raw; only text for people has units.
 """
 
+from datetime import datetime
 from typing import Final
 
 _SIZE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -70,3 +71,21 @@ def human_duration(duration_ms: int) -> str:
         if duration_ms and duration_ms % factor == 0:
             return f"{duration_ms // factor}{unit}"
     return f"{duration_ms}ms"
+
+
+def about(duration_ms: int) -> str:
+    """`70 ms`, `0.7 s`, `48 s`, `14 min`: two digits are enough."""
+    if duration_ms < 100:
+        return f"{max(0, duration_ms)} ms"
+    seconds = duration_ms / 1000
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for unit, size_s, most in (("s", 1, 120), ("min", 60, 120), ("h", 3600, 48)):
+        if seconds < size_s * most:
+            return f"{seconds / size_s:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} days"
+
+
+def local_time(time_ms: int) -> str:
+    """`2026-11-15 16:00:03`, by the clock on the wall."""
+    return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")

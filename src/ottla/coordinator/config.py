@@ -111,6 +111,20 @@ class GroupConfig:
     )
     """How partitions are shared out; the first is used if a group does not choose (KIP-848)."""
 
+    consumer_assignment_interval_ms: int = setting(
+        "group.consumer.assignment.interval.ms", 0, low=0
+    )
+    """How long partitions stay shared out as they are before they are shared out anew (KIP-1263).
+    0 lets whoever comes read at once; Kafka waits 1 s, which saves work when many come together."""
+
+    consumer_migration_policy: str = setting(
+        "group.consumer.migration.policy",
+        "bidirectional",
+        choices=("disabled", "upgrade", "downgrade", "bidirectional"),
+    )
+    """Whether a classic group with members becomes a consumer group when one joins that speaks the
+    new protocol, and a classic one again when the last such member leaves (KIP-848)."""
+
     rebalance_protocols: tuple[str, ...] = setting(
         "group.coordinator.rebalance.protocols",
         ("classic", "consumer"),

@@ -7,16 +7,21 @@ everything persisted before it, by anyone, is durable.*  So no answer overtakes 
 reports, and a machine may decide on state that is not yet on disk.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ottla.model import TopicPartition
+from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 Ticket: TypeAlias = int
 """Stands for a request that waits for its answer; the shell hands tickets out, and never twice."""
 
 AlarmName: TypeAlias = tuple[str, ...]
 """What an alarm is for and whom it concerns, such as `("session", "orders", "ada-1")`."""
+
+BATCH_BYTES: Final = 256 * 1024
+"""How large a batch becomes at most whose records need not be together, their overhead aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +34,17 @@ class StoredRecord:
 
 @dataclass(frozen=True, slots=True)
 class Persist:
-    """Append `records` to the machine's log as one batch, and `apply` each of them at once."""
+    """Append `records` to the machine's log as one batch, and `apply` each of them at once.
+
+    A batch above `max.message.bytes` is not written, and nothing of it applied: the answers behind
+    it in the same list become errors, and everything else behind it but alarms is dropped.
+
+    With a producer they are part of its transaction, and count when that is committed.
+    """
 
     records: tuple[StoredRecord, ...]
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +90,22 @@ class WriteMarkers:
 
 
 Effect: TypeAlias = Persist | Answer | Alarm | WriteMarkers
+
+
+def persist_each(records: Iterable[StoredRecord]) -> list[Effect]:
+    """Persist records that stand for themselves, in as many batches as keep each of them small.
+
+    A crash may come between two batches.  Then some are written and some are not, which must be as
+    good as none; nobody was told of any of them.
+    """
+    batches: list[Effect] = []
+    batch: list[StoredRecord] = []
+    room_bytes = BATCH_BYTES
+    for record in records:
+        size_bytes = len(record.key) + len(record.value or b"")
+        if batch and size_bytes > room_bytes:
+            batches.append(Persist(tuple(batch)))
+            batch, room_bytes = [], BATCH_BYTES
+        batch.append(record)
+        room_bytes -= size_bytes
+    return [*batches, Persist(tuple(batch))] if batch else batches

@@ -31,6 +31,11 @@ NEWEST: Final = 0x7FFF
 """The upper end of an open version range such as "3+"."""
 
 
+OWN_TAGS: Final = 10_000
+"""Tags from here on are Ottla's own (ADR 0016).  Kafka numbers tagged fields from 0, without gaps,
+and whoever does not know a tag skips it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Versions:
     """An inclusive range of protocol versions, written "3+", "0-12", "7" or "none"."""
@@ -181,6 +186,11 @@ class Field:
     tag: int | None
     ignorable: bool
     flexible: bool
+
+    @property
+    def is_own(self) -> bool:
+        """Whether Kafka knows no such field."""
+        return self.tag is not None and self.tag >= OWN_TAGS
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ class Sent(NamedTuple):
 def sent(message: Any, version: int, *, with_defaults: bool = False) -> Sent:
     """What `version` carries of `message`, in the order of the wire.
 
-    A tagged field that has its default is not sent; `with_defaults` lists it nevertheless.
+    A tagged field that has its default is not sent; `with_defaults` lists it nevertheless.  Fields
+    that nobody but us knows must have theirs.
     """
 
     def plain(value: Any) -> Any:
@@ -30,7 +31,9 @@ def sent(message: Any, version: int, *, with_defaults: bool = False) -> Sent:
             return tuple(plain(item) for item in value)
         return bytes(value) if isinstance(value, memoryview) else value
 
-    present = [f for f in fields(type(message)) if version in f.versions]
+    own = [f for f in fields(type(message)) if f.is_own]
+    assert all(getattr(message, f.name) == default_of(f) for f in own), message
+    present = [f for f in fields(type(message)) if version in f.versions and not f.is_own]
     return Sent(
         tuple(plain(getattr(message, f.name)) for f in present if f.tag is None),
         {

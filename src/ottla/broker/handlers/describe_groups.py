@@ -5,7 +5,7 @@ from typing import Final
 
 from ottla.broker.context import Context
 from ottla.broker.dispatch import handles
-from ottla.broker.groups import ask
+from ottla.broker.groups import GROUP_OPERATIONS, ask
 from ottla.coordinator.group.machine import GroupCoordinator
 from ottla.errors import ErrorCode
 from ottla.wire.messages.describe_groups import (
@@ -14,9 +14,6 @@ from ottla.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from ottla.wire.schema import replace
-
-_GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""READ, DELETE, DESCRIBE and both for configs: without an authorizer everybody may."""
 
 _FIRST_VERSION_WITH_OPERATIONS: Final = 3
 
@@ -37,7 +34,7 @@ async def describe_groups(
         )
         groups += answer.groups
     if request.include_authorized_operations and context.version >= _FIRST_VERSION_WITH_OPERATIONS:
-        groups = [replace(group, authorized_operations=_GROUP_OPERATIONS) for group in groups]
+        groups = [replace(group, authorized_operations=GROUP_OPERATIONS) for group in groups]
     return DescribeGroupsResponse(groups=tuple(groups))
 
 

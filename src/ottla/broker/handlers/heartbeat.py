@@ -2,15 +2,16 @@
 
 from ottla.broker.context import Context
 from ottla.broker.dispatch import handles
-from ottla.broker.groups import ask
+from ottla.broker.groups import ask_at_once
+from ottla.broker.shard import Reply
 from ottla.coordinator.group.machine import GroupCoordinator
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 @handles(HeartbeatRequest, versions="0-4")
-async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
+def heartbeat(request: HeartbeatRequest, context: Context) -> Reply[HeartbeatResponse]:
     """Put it to the group's coordinator."""
-    return await ask(
+    return ask_at_once(
         context,
         request.group_id,
         GroupCoordinator.heartbeat,

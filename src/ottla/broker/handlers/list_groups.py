@@ -3,6 +3,7 @@
 from ottla.broker.context import Context
 from ottla.broker.dispatch import handles
 from ottla.broker.groups import put
+from ottla.broker.shard import UnansweredError
 from ottla.coordinator.group.machine import GroupCoordinator
 from ottla.errors import ErrorCode
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -16,6 +17,9 @@ async def list_groups(request: ListGroupsRequest, context: Context) -> ListGroup
         return ListGroupsResponse(error_code=shards, groups=())
     groups: list[ListedGroup] = []
     for shard in shards:
-        answer = await put(shard, context, GroupCoordinator.list_groups, request)
+        try:
+            answer = await put(shard, context, GroupCoordinator.list_groups, request)
+        except UnansweredError as error:
+            return ListGroupsResponse(error_code=error.code, groups=())
         groups += answer.groups
     return ListGroupsResponse(groups=tuple(groups))

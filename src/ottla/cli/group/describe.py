@@ -1,19 +1,24 @@
 """`ottla group describe`."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Final
 
 import click
 
 from ottla.cli.connection import Connection, connection_options
-from ottla.cli.group.lags import COLUMNS, Lag, lags_of
+from ottla.cli.group.lags import COLUMNS
+from ottla.cli.group.shown import (
+    MEMBER_COLUMNS,
+    NO_STORY,
+    headline,
+    member_row,
+    rebalance_facts,
+    tables,
+)
+from ottla.cli.group.sight import Sight, look
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.quantities import counted
 
-if TYPE_CHECKING:
-    from ottla.client.basic.groups import GroupInfo, MemberInfo
-
-MEMBER_COLUMNS = ("member", "instance", "client", "host", "partitions")
+REBALANCES_SHOWN: Final = 5
+EVERY_REBALANCE: Final = 1_000
 
 
 @click.command("describe")
@@ -23,57 +28,51 @@ MEMBER_COLUMNS = ("member", "instance", "client", "host", "partitions")
 @click.pass_obj
 @connection_options
 def command(output: Output, names: tuple[str, ...], connection: Connection) -> None:
-    """Show state, members, their partitions, and lag."""
-    from ottla.client.basic.groups import describe_group
+    """Show state, members, their partitions, lag, and the last rebalances.
 
+    -v shows every rebalance that the coordinator remembers, and not just the last five.
+    """
     with connection.open() as client:
         for number, name in enumerate(names):
-            group = describe_group(client, name)
-            lags = lags_of(client, group)
+            sight = look(client, name)
             if output.is_json:
-                _print_json(output, group, lags)
+                output.json_line(facts_of(sight))
             else:
                 if number:
                     click.echo()
-                _print_text(output, group, lags)
+                print_text(output, sight)
 
 
-def _print_json(output: Output, group: "GroupInfo", lags: Iterable[Lag]) -> None:
-    output.json_line(
-        {
-            "name": group.name,
-            "state": group.state,
-            "protocol_type": group.protocol_type,
-            "protocol": group.protocol,
-            "coordinator": group.coordinator_id,
-            "members": [
-                dict(zip(MEMBER_COLUMNS, _member_row(member), strict=True))
-                for member in group.members
-            ],
-            "partitions": [dict(zip(COLUMNS, lag.row, strict=True)) for lag in lags],
-        }
-    )
+def facts_of(sight: Sight) -> dict[str, object]:
+    """A group for JSON; what the broker does not tell is None."""
+    group, story = sight.group, sight.group.story
+    return {
+        "name": group.name,
+        "state": group.state,
+        "type": "classic" if group.is_classic else "consumer",
+        "since_ms": None if story is None or story.since_ms < 0 else story.since_ms,
+        "generation": group.generation,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol,
+        "coordinator": group.coordinator_id,
+        "lag": sight.lag_count,
+        "members": [
+            dict(zip(MEMBER_COLUMNS, member_row(member), strict=True)) for member in group.members
+        ],
+        "partitions": [dict(zip(COLUMNS, lag.row, strict=True)) for lag in sight.lags],
+        "rebalances": (
+            None if story is None else [rebalance_facts(told) for told in story.rebalances]
+        ),
+    }
 
 
-def _print_text(output: Output, group: "GroupInfo", lags: Sequence[Lag]) -> None:
-    parts = [
-        group.name,
-        group.state,
-        counted(len(group.members), "member"),
-        f"coordinator {group.coordinator_id}",
-    ]
-    click.echo(" · ".join([*parts, group.protocol] if group.protocol else parts))
-    if group.members:
-        output.rows(MEMBER_COLUMNS, [_member_row(member) for member in group.members])
-        click.echo()
-    output.rows(COLUMNS, [lag.row for lag in lags])
-
-
-def _member_row(member: "MemberInfo") -> tuple[object, ...]:
-    return (
-        member.member_id,
-        member.instance_id,
-        member.client_id,
-        member.host.removeprefix("/"),
-        ",".join(map(str, member.assignment)) or None,
-    )
+def print_text(output: Output, sight: Sight) -> None:
+    """A group for people: a line, and the tables that have rows."""
+    click.echo(headline(sight))
+    count = EVERY_REBALANCE if output.verbose else REBALANCES_SHOWN
+    for number, (columns, rows) in enumerate(tables(sight, rebalance_count=count)):
+        if number:
+            click.echo()
+        output.rows(columns, rows)
+    if sight.group.story is None:
+        output.say(NO_STORY)

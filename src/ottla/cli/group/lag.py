@@ -3,7 +3,8 @@
 import click
 
 from ottla.cli.connection import Connection, connection_options
-from ottla.cli.group.lags import COLUMNS, lags_of
+from ottla.cli.group.lags import COLUMNS
+from ottla.cli.group.sight import look
 from ottla.cli.output import Output, format_option, verbose_option
 
 
@@ -18,12 +19,6 @@ def command(output: Output, names: tuple[str, ...], connection: Connection) -> N
 
     LAG is the number of offsets between what is committed and the end of the partition.
     """
-    from ottla.client.basic.groups import describe_group
-
     with connection.open() as client:
-        rows = [
-            (name, *lag.row)
-            for name in names
-            for lag in lags_of(client, describe_group(client, name))
-        ]
+        rows = [(name, *lag.row) for name in names for lag in look(client, name).lags]
     output.rows(("group", *COLUMNS), rows)

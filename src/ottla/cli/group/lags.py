@@ -1,5 +1,6 @@
 """How far a group is behind, partition by partition."""
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("topic", "partition", "committed", "end", "lag", "member")
 
+FRESH_MS: Final = 30_000
+"""A record that is older should have been read: consumers that commit by themselves do so every
+five seconds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
@@ -23,12 +28,25 @@ class Lag:
     committed_offset: int | None
     end_offset: int | None
     member_id: str | None
+    start_offset: int | None = None
+    """None unless the bounds were asked for."""
+    stable_offset: int | None = None
+    """Where readers of committed records stop; None unless the bounds were asked for."""
+    fresh_offset: int | None = None
+    """Where the records of the last `FRESH_MS` begin; None unless the bounds were asked for."""
 
     @property
     def record_count(self) -> int | None:
         if self.committed_offset is None or self.end_offset is None:
             return None
         return max(0, self.end_offset - self.committed_offset)
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether something that is not read yet was there for more than `FRESH_MS`."""
+        if self.committed_offset is None or self.fresh_offset is None:
+            return False
+        return self.committed_offset < self.fresh_offset
 
     @property
     def row(self) -> tuple[object, ...]:
@@ -42,21 +60,34 @@ class Lag:
         )
 
 
-def lags_of(client: "BasicClient", group: "GroupInfo") -> list[Lag]:
+def lags_of(client: "BasicClient", group: "GroupInfo", *, with_bounds: bool = False) -> list[Lag]:
     """Every partition that the group has committed or that a member has."""
     from ottla.client.basic.groups import committed_offsets
-    from ottla.client.basic.topics import LATEST, offsets_at
+    from ottla.client.basic.topics import EARLIEST, LATEST, offsets_at
 
     committed = committed_offsets(client, group.name)
     owners = {key: member.member_id for member in group.members for key in member.assignment}
     keys = sorted({*committed, *owners})
-    ends = offsets_at(client, existing_topics(client, {key.topic for key in keys}), LATEST)
+    topics = existing_topics(client, {key.topic for key in keys})
+    ends = offsets_at(client, topics, LATEST)
+    starts: dict[TopicPartition, int] = {}
+    stable_ends: dict[TopicPartition, int] = {}
+    fresh: dict[TopicPartition, int] = {}
+    if with_bounds:
+        starts = offsets_at(client, topics, EARLIEST)
+        stable_ends = offsets_at(client, topics, LATEST, read_committed=True)
+        now_ms = time.time_ns() // 1_000_000 if group.story is None else group.story.now_ms
+        found = offsets_at(client, topics, now_ms - FRESH_MS)
+        fresh = {key: ends[key] if offset < 0 else offset for key, offset in found.items()}
     return [
         Lag(
             key=key,
             committed_offset=committed.get(key),
             end_offset=ends.get(key),
             member_id=owners.get(key),
+            start_offset=starts.get(key),
+            stable_offset=stable_ends.get(key),
+            fresh_offset=fresh.get(key),
         )
         for key in keys
     ]

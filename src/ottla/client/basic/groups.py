@@ -1,7 +1,8 @@
 """Questions about consumer groups: who is in them, and how far they came.
 
 Each is put to the broker that coordinates the group, in the newest version that names topics by
-name and one group at a time; every broker since Kafka 2.4 speaks it.
+name and one group at a time; every broker since Kafka 2.4 speaks it.  A group is of one of two
+kinds, *classic* or *consumer* (KIP-848), and whoever asks for it need not know which.
 """
 
 from collections.abc import Mapping
@@ -9,13 +10,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.client.basic.client import BasicClient
-from ottla.errors import ErrorCode, raise_for_code
+from ottla.errors import ErrorCode, UnsupportedError, exception_for, raise_for_code
 from ottla.model import TopicPartition
+from ottla.wire.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from ottla.wire.messages.consumer_group_describe import Member as ConsumerGroupMember
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.messages.describe_groups import (
+    DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    GroupStory,
 )
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -53,16 +63,25 @@ class MemberInfo:
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
+    epoch: int | None = None
+    """In a consumer group: the newest epoch that it has followed."""
+    target: tuple[TopicPartition, ...] | None = None
+    """In a consumer group: what it is to have in the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupInfo:
     name: str
     state: str
+    is_classic: bool
     protocol_type: str
     protocol: str
     coordinator_id: int
     members: tuple[MemberInfo, ...]
+    generation: int | None
+    """The epoch of a consumer group; None where the broker does not tell it."""
+    story: GroupStory | None
+    """None where the broker does not tell it, as Apache Kafka does not."""
 
 
 def all_groups(client: BasicClient) -> list[GroupListing]:
@@ -85,22 +104,62 @@ def all_groups(client: BasicClient) -> list[GroupListing]:
 
 
 def describe_group(client: BasicClient, name: str) -> GroupInfo:
-    """State and members of a group; raises `NotFoundError` if there is none."""
+    """State, members and story of a group; raises `NotFoundError` if there is none."""
     coordinator_id = _coordinator_of(client, name)
     answer: DescribeGroupsResponse = client.ask(
-        DescribeGroupsRequest(groups=(name,)), node_id=coordinator_id
+        DescribeGroupsRequest(groups=(name,), include_story=True), node_id=coordinator_id
     )
     (group,) = answer.groups
     is_missing = group.group_state == "Dead"  # what brokers before Kafka 4.0 say of it
     error = ErrorCode.GROUP_ID_NOT_FOUND if is_missing else group.error_code
-    raise_for_code(error, f"group {name!r}")
+    if error != ErrorCode.GROUP_ID_NOT_FOUND:
+        raise_for_code(error, f"group {name!r}")
+        return _classic(group, coordinator_id)
+    found = _consumer_group(client, name, coordinator_id)
+    if found is None:
+        raise exception_for(error, f"group {name!r}")
+    return found
+
+
+def _classic(group: DescribedGroup, coordinator_id: int) -> GroupInfo:
     return GroupInfo(
-        name=name,
+        name=group.group_id,
         state=group.group_state,
+        is_classic=True,
         protocol_type=group.protocol_type,
         protocol=group.protocol_data,
         coordinator_id=coordinator_id,
         members=tuple(_member(member, group.protocol_type) for member in group.members),
+        generation=None if group.story is None else group.story.generation_id,
+        story=group.story,
+    )
+
+
+def _consumer_group(client: BasicClient, name: str, coordinator_id: int) -> GroupInfo | None:
+    """The group if it is one of KIP-848; None if it is not, or if the broker has none."""
+    request = ConsumerGroupDescribeRequest(group_ids=(name,), include_authorized_operations=False)
+    try:
+        answer: ConsumerGroupDescribeResponse = client.ask(request, node_id=coordinator_id)
+    except UnsupportedError:
+        return None
+    (group,) = answer.groups
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return None
+    raise_for_code(group.error_code, group.error_message or f"group {name!r}")
+    return _described_consumer_group(group, coordinator_id)
+
+
+def _described_consumer_group(group: DescribedConsumerGroup, coordinator_id: int) -> GroupInfo:
+    return GroupInfo(
+        name=group.group_id,
+        state=group.group_state,
+        is_classic=False,
+        protocol_type=CONSUMER,
+        protocol=group.assignor_name,
+        coordinator_id=coordinator_id,
+        members=tuple(_consumer_member(member) for member in group.members),
+        generation=group.group_epoch,
+        story=None,
     )
 
 
@@ -162,6 +221,27 @@ def _coordinator_of(client: BasicClient, name: str) -> int:
     )
     raise_for_code(answer.error_code, answer.error_message or f"group {name!r}")
     return answer.node_id
+
+
+def _consumer_member(member: ConsumerGroupMember) -> MemberInfo:
+    return MemberInfo(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        assignment=_partitions(member.assignment),
+        epoch=member.member_epoch,
+        target=_partitions(member.target_assignment),
+    )
+
+
+def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
+    found = [
+        TopicPartition(topic.topic_name, partition)
+        for topic in assignment.topic_partitions
+        for partition in topic.partitions
+    ]
+    return tuple(sorted(found))
 
 
 def _member(member: DescribedGroupMember, protocol_type: str) -> MemberInfo:

@@ -10,8 +10,8 @@ group, and say what follows for the world.
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -27,6 +27,9 @@ CONSUMER: Final = "consumer"
 """The protocol type of consumers, whose subscriptions we can read."""
 
 REBALANCES_KEPT: Final = 20
+
+REASON_CHARS: Final = 255
+"""What is kept of a reason; Kafka's own clients send no more."""
 
 
 class State(Enum):
@@ -50,29 +53,35 @@ MOVES: Mapping[State, frozenset[State]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks: as it calls itself, where it is, and in which version it speaks."""
-
-    client_id: str
-    client_host: str
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
 class Cause:
     """Who set off a rebalance (empty: the coordinator), and why."""
 
     member_id: str
     reason: str
+    client_id: str = ""
+    client_host: str = ""
+
+    @classmethod
+    def of(cls, members: Sequence[Member], reason: str) -> "Cause":
+        """It was these members; the first of them is named."""
+        first, *others = members
+        text = f"{reason} (and so did {len(others)} more)" if others else reason
+        return cls(first.member_id, text, first.client_id, first.client_host)
 
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """One rebalance: when it began, after which generation, and what set it off."""
+    """One rebalance: when it began, what set it off, and what it led to."""
 
     began_ms: int
-    after_generation: int
     cause: Cause
+    ended_ms: int | None = None  # None: it goes on
+    generation: int | None = None  # None: it led to none; the next rebalance came first
+
+
+def told_reason(reason: str | None) -> str:
+    """A client's own reason (KIP-800), in as many characters as we keep."""
+    return (reason or "")[:REASON_CHARS]
 
 
 class ClassicGroup:
@@ -95,6 +104,7 @@ class ClassicGroup:
         self.is_initial = False  # this rebalance began in an empty group
         self.initial_until_ms = 0  # so long it may be put off for those who come late
         self.has_newcomer = False  # somebody came since the last time it was put off
+        self.until_ms = 0  # when the wait of this state ends at the latest
         self.rebalances: deque[Rebalance] = deque(maxlen=REBALANCES_KEPT)
 
     @property
@@ -128,6 +138,8 @@ class ClassicGroup:
         """
         to = State.STABLE if value.members else State.EMPTY
         assert self.state in (State.EMPTY, State.STABLE) or to in MOVES[self.state], self.state
+        if self.state in (State.PREPARING, State.COMPLETING):
+            self._end_rebalance(value.current_state_timestamp, value.generation)
         self.stored = value
         self.state = to
         since_ms = value.current_state_timestamp
@@ -157,6 +169,17 @@ class ClassicGroup:
                 for member in self.members.values()
             ),
         )
+
+    def begin_rebalance(self, cause: Cause, now_ms: int) -> None:
+        """Assignments are void: everybody has to join again."""
+        self._end_rebalance(now_ms, None)
+        self.rebalances.append(Rebalance(now_ms, cause))
+        self.move(State.PREPARING, now_ms)
+
+    def _end_rebalance(self, now_ms: int, generation: int | None) -> None:
+        if self.rebalances and self.rebalances[-1].ended_ms is None:
+            last = self.rebalances[-1]
+            self.rebalances[-1] = replace(last, ended_ms=now_ms, generation=generation)
 
     def add(self, member: Member) -> None:
         if self.leader_id is None:

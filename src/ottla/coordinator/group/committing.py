@@ -5,11 +5,13 @@ Generation -1 without a member id is a commit from outside (a tool, or a consume
 partitions itself); it is allowed while the group has no members.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import StoredRecord
 from ottla.coordinator.group.classic import CONSUMER, ClassicGroup, State
+from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.offsets import Offsets
 from ottla.coordinator.group.records import (
     NO_EXPIRY,
@@ -21,7 +23,6 @@ from ottla.coordinator.group.records import (
 from ottla.errors import ErrorCode
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -108,8 +109,10 @@ def commit(
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
-            error = _partition_error(partition, config)
-            if not error:
+            error = ErrorCode.NONE
+            if is_note_too_long(partition.committed_metadata, config):
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
                 key = OffsetKey(request.group_id, topic.name, partition.partition_index)
                 offset = CommittedOffset(
                     offset=partition.committed_offset,
@@ -133,15 +136,31 @@ def commit(
     return tuple(records), OffsetCommitResponse(topics=tuple(topics))
 
 
-def fetch(offsets: Offsets, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
-    """Offsets in the shape of the version: one group before v8, several since."""
+def is_note_too_long(note: str | None, config: GroupConfig) -> bool:
+    """Whether more metadata was committed with an offset than is allowed."""
+    # Kafka counts what Java counts: UTF-16 code units.
+    length = len((note or "").encode("utf-16-le", "surrogatepass")) // 2
+    return length > config.offset_metadata_max_bytes
+
+
+def fetch(
+    offsets: Offsets,
+    request: OffsetFetchRequest,
+    version: int,
+    refuse: Callable[[OffsetFetchRequestGroup], ErrorCode],
+) -> OffsetFetchResponse:
+    """Offsets in the shape of the version: one group before v8, several since.
+
+    `refuse` says whether the sender may ask about a group.
+    """
     if version >= BATCHED_FETCH_SINCE:
-        return OffsetFetchResponse(
-            groups=tuple(
-                _fetch_group(offsets, group, require_stable=request.require_stable)
-                for group in request.groups
-            )
-        )
+        found = []
+        for group in request.groups:
+            if error := refuse(group):
+                found.append(_refused_fetch(group, error))
+            else:
+                found.append(_fetch_group(offsets, group, require_stable=request.require_stable))
+        return OffsetFetchResponse(groups=tuple(found))
     topics = None
     if request.topics is not None:
         topics = tuple(
@@ -149,7 +168,7 @@ def fetch(offsets: Offsets, request: OffsetFetchRequest, version: int) -> Offset
             for t in request.topics
         )
     asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    found = _fetch_group(offsets, asked, require_stable=request.require_stable)
+    answer = _fetch_group(offsets, asked, require_stable=request.require_stable)
     return OffsetFetchResponse(
         topics=tuple(
             OffsetFetchResponseTopic(
@@ -165,13 +184,13 @@ def fetch(offsets: Offsets, request: OffsetFetchRequest, version: int) -> Offset
                     for partition in topic.partitions
                 ),
             )
-            for topic in found.topics
+            for topic in answer.topics
         )
     )
 
 
 def delete(
-    group: ClassicGroup | None, offsets: Offsets, request: OffsetDeleteRequest
+    group: ClassicGroup | ConsumerGroup | None, offsets: Offsets, request: OffsetDeleteRequest
 ) -> tuple[tuple[StoredRecord, ...], OffsetDeleteResponse]:
     """The tombstones of offsets that nobody needs, and the answer."""
     if error := _delete_error(group, request.group_id):
@@ -192,19 +211,13 @@ def delete(
     return tuple(records), OffsetDeleteResponse(topics=tuple(topics))
 
 
-def _partition_error(partition: OffsetCommitRequestPartition, config: GroupConfig) -> ErrorCode:
-    note = partition.committed_metadata or ""
-    # Kafka counts what Java counts: UTF-16 code units.
-    if len(note.encode("utf-16-le", "surrogatepass")) // 2 > config.offset_metadata_max_bytes:
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    return ErrorCode.NONE
-
-
-def _delete_error(group: ClassicGroup | None, group_id: str) -> ErrorCode:
+def _delete_error(group: ClassicGroup | ConsumerGroup | None, group_id: str) -> ErrorCode:
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
+    if isinstance(group, ConsumerGroup):
+        return ErrorCode.NONE
     # We can see what consumers read, and nobody else.
     if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
         return ErrorCode.NON_EMPTY_GROUP
@@ -220,6 +233,10 @@ def _tombstones(
         for key in dict.fromkeys(keys)
         if offsets.of(key) is not None or offsets.is_held(key)
     ]
+
+
+def _refused_fetch(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=(), error_code=error)
 
 
 def _fetch_group(

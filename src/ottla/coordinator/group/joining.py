@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from ottla.coordinator.caller import Caller
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import Alarm, Answer, Effect, Persist, Ticket
 from ottla.coordinator.group import rebalance
-from ottla.coordinator.group.classic import Caller, Cause, ClassicGroup, State
+from ottla.coordinator.group.classic import Cause, ClassicGroup, State, told_reason
 from ottla.coordinator.group.member import Member, ParkedJoin
 from ottla.coordinator.group.records import group_record
 from ottla.errors import ErrorCode
@@ -41,8 +42,9 @@ class Door:
 
     def cause(self, member_id: str, event: str) -> Cause:
         """Why a rebalance begins: what we saw, and what the client says (KIP-800)."""
-        reason = self.request.reason
-        return Cause(member_id, f"{event}: {reason}" if reason else event)
+        reason = told_reason(self.request.reason)
+        text = f"{event}: {reason}" if reason else event
+        return Cause(member_id, text, self.caller.client_id, self.caller.client_host)
 
     def parked(self) -> ParkedJoin:
         return ParkedJoin(self.ticket, self.caller.version)

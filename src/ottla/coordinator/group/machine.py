@@ -10,37 +10,52 @@ A request that names groups of several partitions (OffsetFetch, DescribeGroups, 
 split by the shell: one request for each machine, with the groups that belong to it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
+from ottla.config import MIB
+from ottla.coordinator.caller import Caller
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import (
     Alarm,
     AlarmName,
     Answer,
     Effect,
-    Persist,
     StoredRecord,
     Ticket,
+    persist_each,
 )
-from ottla.coordinator.group import committing, joining, membership, rebalance, telling
-from ottla.coordinator.group.classic import Caller, Cause, ClassicGroup, Rebalance, State
-from ottla.coordinator.group.offsets import Offsets
-from ottla.coordinator.group.records import (
-    CommittedOffset,
-    GroupChange,
-    OffsetChange,
-    OffsetKey,
-    decode_record,
-    group_tombstone,
+from ottla.coordinator.group import (
+    committing,
+    joining,
+    membership,
+    rebalance,
+    story,
+    telling,
+    txn_committing,
 )
+from ottla.coordinator.group.classic import Cause, ClassicGroup, State
+from ottla.coordinator.group.consumer import classic_members
+from ottla.coordinator.group.consumer import telling as consumer_telling
+from ottla.coordinator.group.consumer.coordinator import ConsumerGroups
+from ottla.coordinator.group.consumer.topics import Topics
+from ottla.coordinator.group.consumer.watch import ALARMS
+from ottla.coordinator.group.registry import HardState, Registry
 from ottla.errors import ErrorCode
+from ottla.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest
@@ -49,17 +64,10 @@ from ottla.wire.messages.offset_commit import OffsetCommitRequest
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest
 from ottla.wire.messages.sync_group import SyncGroupRequest
-from ottla.wire.stored.group_records import GroupMetadataValue
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ottla.wire.schema import replace
 
 OFFSETS_ALARM: AlarmName = ("offsets",)
-
-
-@dataclass(frozen=True, slots=True)
-class HardState:
-    """What the log says: the newest record of every group, and of every offset."""
-
-    groups: dict[str, GroupMetadataValue]
-    offsets: dict[OffsetKey, CommittedOffset]
 
 
 class GroupCoordinator:
@@ -69,12 +77,25 @@ class GroupCoordinator:
     owned by one task; effects are performed before it is asked again (see `effects`).
     """
 
-    def __init__(self, config: GroupConfig, random_bytes: Callable[[int], bytes]) -> None:
-        """`random_bytes(count)` is where member ids come from."""
+    def __init__(
+        self,
+        config: GroupConfig,
+        random_bytes: Callable[[int], bytes],
+        *,
+        topics: Topics | None = None,
+        max_record_bytes: int = MIB,
+    ) -> None:
+        """`random_bytes(count)` is where member ids come from.
+
+        A generation is one record: it fails if that would be larger than `max_record_bytes`.
+        """
+        self._consumers = ConsumerGroups(config, random_bytes, topics or Topics())
+        self._registry = Registry(config, self._consumers)
+        self._max_record_bytes = max_record_bytes
         self._config = config
         self._random_bytes = random_bytes
-        self._groups: dict[str, ClassicGroup] = {}
-        self._offsets = Offsets()
+        self._groups = self._registry.classic
+        self._offsets = self._registry.offsets
 
     def join(
         self, request: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
@@ -89,12 +110,14 @@ class GroupCoordinator:
         )
         if error := joining.refusal(request, self._config):
             return [door.refuse(error, request.member_id)]
+        if (desk := self._desk(request.group_id, caller, ticket, now_ms)) is not None:
+            return classic_members.join(desk, request)
         group = self._groups.get(request.group_id)
         if group is None:
             if request.member_id:
                 return [door.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)]
             group = ClassicGroup(request.group_id, self._config)
-        effects = joining.join(group, door)
+        effects = [*self._registry.retire_empty(request.group_id), *joining.join(group, door)]
         if not group.is_bare:
             self._groups[request.group_id] = group
         return effects
@@ -105,15 +128,19 @@ class GroupCoordinator:
         """SyncGroup 0-5: answered when the leader has brought the assignment."""
         if not request.group_id:
             return [rebalance.refused_sync(ticket, ErrorCode.INVALID_GROUP_ID)]
+        if (desk := self._desk(request.group_id, caller, ticket, now_ms)) is not None:
+            return classic_members.sync(desk, request)
         group = self._groups.get(request.group_id)
         if group is None:
             return [rebalance.refused_sync(ticket, ErrorCode.UNKNOWN_MEMBER_ID)]
-        return membership.sync(group, request, ticket, now_ms)
+        return membership.sync(group, request, ticket, now_ms, self._max_record_bytes)
 
     def heartbeat(
         self, request: HeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
     ) -> list[Effect]:
         """Heartbeat 0-4: the member lives on for a session timeout; told of a rebalance."""
+        if (desk := self._desk(request.group_id, caller, ticket, now_ms)) is not None:
+            return classic_members.heartbeat(desk, request)
         if not request.group_id:
             error = ErrorCode.INVALID_GROUP_ID
         elif (group := self._groups.get(request.group_id)) is None:
@@ -126,39 +153,62 @@ class GroupCoordinator:
         self, request: LeaveGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
     ) -> list[Effect]:
         """LeaveGroup 0-5: members go, and the others share out what they had."""
+        if (desk := self._desk(request.group_id, caller, ticket, now_ms)) is not None:
+            return classic_members.leave(desk, request)
         group = self._groups.get(request.group_id)
         effects = membership.leave(group, request, caller, ticket, now_ms)
-        self._forget_if_bare(request.group_id)
+        self._registry.forget_if_bare(request.group_id)
         return effects
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
+    ) -> list[Effect]:
+        """ConsumerGroupHeartbeat 0-1: join, stay in or leave a group, and hear what to read."""
+        classic = self._groups.get(request.group_id)
+        return self._consumers.heartbeat(request, caller, ticket, now_ms, classic)
+
+    def consumer_describe(
+        self, request: ConsumerGroupDescribeRequest, caller: Caller, ticket: Ticket, now_ms: int
+    ) -> list[Effect]:
+        """ConsumerGroupDescribe 0-1; authorized operations are the shell's to fill in."""
+        groups = tuple(self._consumers.described(group_id) for group_id in request.group_ids)
+        return [Answer(ticket, ConsumerGroupDescribeResponse(groups=groups))]
 
     def commit(
         self, request: OffsetCommitRequest, caller: Caller, ticket: Ticket, now_ms: int
     ) -> list[Effect]:
         """OffsetCommit 2-10; topics of v10 must carry their names, which the shell looks up."""
         group = self._groups.get(request.group_id)
-        if error := committing.commit_refusal(group, request, caller.version):
+        if error := self._registry.commit_refusal(request, caller.version):
             return [Answer(ticket, committing.refused_commit(request, error))]
         effects: list[Effect] = []
         if group is not None and group.state in (State.PREPARING, State.STABLE):
             effects += rebalance.expect_heartbeat(group, group.members[request.member_id], now_ms)
         records, response = committing.commit(request, self._config, now_ms)
-        if records:
-            effects.append(Persist(records))
-        return [*effects, Answer(ticket, response)]
+        return [*effects, *persist_each(records), Answer(ticket, response)]
+
+    def txn_commit(
+        self, request: TxnOffsetCommitRequest, caller: Caller, ticket: Ticket, now_ms: int
+    ) -> list[Effect]:
+        """TxnOffsetCommit 0-6, of a producer that the shell has found to be in its transaction."""
+        if error := self._registry.txn_commit_refusal(request, caller.version):
+            return [Answer(ticket, txn_committing.refused(request, error))]
+        return txn_committing.commit(request, self._config, ticket, now_ms)
 
     def fetch(
         self, request: OffsetFetchRequest, caller: Caller, ticket: Ticket, now_ms: int
     ) -> list[Effect]:
         """OffsetFetch 1-10, answered from memory; no offset is -1 and no error."""
-        return [Answer(ticket, committing.fetch(self._offsets, request, caller.version))]
+        refuse = self._registry.fetch_refusal
+        return [Answer(ticket, committing.fetch(self._offsets, request, caller.version, refuse))]
 
     def offset_delete(
         self, request: OffsetDeleteRequest, caller: Caller, ticket: Ticket, now_ms: int
     ) -> list[Effect]:
         """OffsetDelete 0: forget offsets of topics that no member is subscribed to."""
-        group = self._groups.get(request.group_id)
+        group = self._registry.find(request.group_id)
         records, response = committing.delete(group, self._offsets, request)
-        return [*_persist(records), Answer(ticket, response)]
+        return [*persist_each(records), Answer(ticket, response)]
 
     def describe(
         self, request: DescribeGroupsRequest, caller: Caller, ticket: Ticket, now_ms: int
@@ -168,13 +218,19 @@ class GroupCoordinator:
             telling.described(group_id, self._groups.get(group_id), caller.version)
             for group_id in request.groups
         )
+        groups = tuple(self._consumers.disowned(group) for group in groups)
+        if request.include_story:
+            groups = tuple(self._with_story(group, now_ms) for group in groups)
         return [Answer(ticket, DescribeGroupsResponse(groups=groups))]
 
     def list_groups(
         self, request: ListGroupsRequest, caller: Caller, ticket: Ticket, now_ms: int
     ) -> list[Effect]:
         """ListGroups 0-5, of this partition: the shell joins the answers of all."""
-        groups = telling.listed(self._groups.values(), request)
+        groups = (
+            *telling.listed(self._groups.values(), request),
+            *consumer_telling.listed(self._consumers.groups.values(), request),
+        )
         return [Answer(ticket, ListGroupsResponse(groups=groups))]
 
     def delete_groups(
@@ -184,37 +240,43 @@ class GroupCoordinator:
         effects: list[Effect] = []
         results = []
         for group_id in dict.fromkeys(request.groups_names):
-            error = self._delete_refusal(group_id)
+            error = self._registry.delete_refusal(group_id)
             results.append(DeletableGroupResult(group_id=group_id, error_code=error))
             if not error:
-                effects += self._delete(group_id)
+                effects += self._registry.delete(group_id)
         return [*effects, Answer(ticket, DeleteGroupsResponse(results=tuple(results)))]
-
-    def explain(self, group_id: str, now_ms: int) -> list[str]:
-        """What the group waits for, in words: for `why group`."""
-        return telling.explain(group_id, self._groups.get(group_id), now_ms)
-
-    def rebalances(self, group_id: str) -> tuple[Rebalance, ...]:
-        """The last rebalances since this coordinator started, oldest first, and their causes."""
-        group = self._groups.get(group_id)
-        return () if group is None else tuple(group.rebalances)
 
     def on_alarm(self, name: AlarmName, now_ms: int) -> list[Effect]:
         """Time has passed: a member was silent, or a rebalance took its time, or offsets aged."""
         match name:
             case ("offsets",):
-                return self._expire_offsets(now_ms)
+                interval_ms = self._config.offsets_retention_check_interval_ms
+                alarm = Alarm(OFFSETS_ALARM, now_ms + interval_ms)
+                return [*self._registry.expire_offsets(now_ms), alarm]
+            case (kind, *_) if kind in ALARMS:
+                return self._consumers.on_alarm(name, now_ms)
             case (kind, group_id, *rest):
                 group = self._groups.get(group_id)
                 effects = [] if group is None else rebalance.on_alarm(group, kind, rest, now_ms)
-                self._forget_if_bare(group_id)
+                self._registry.forget_if_bare(group_id)
                 return effects
             case _:
                 raise AssertionError(f"no such alarm: {name}")
 
     def on_topics_deleted(self, names: frozenset[str]) -> list[Effect]:
         """Topics are gone, and so are the offsets that groups have committed for them."""
-        return _persist(self._offsets.tombstones_of_topics(names))
+        return persist_each(self._offsets.tombstones_of_topics(names))
+
+    def on_topics_known(self, topic_ids: Mapping[str, bytes]) -> list[Effect]:
+        """All topics that there are, right after `on_loaded`: offsets of others are forgotten.
+
+        A crash between the end of a topic and our tombstones leaves them behind.
+        """
+        return persist_each(self._offsets.tombstones_of_others(topic_ids))
+
+    def on_topics_changed(self, topics: Topics) -> None:
+        """Topics came, grew or went: consumer groups hear of it with their next heartbeats."""
+        self._consumers.topics = topics
 
     def on_loaded(self, now_ms: int) -> list[Effect]:
         """The log was read to its end: members found in it get a session's time to report."""
@@ -226,7 +288,7 @@ class GroupCoordinator:
             if len(group.members) > self._config.max_size:
                 cause = Cause("", f"the group was over group.max.size = {self._config.max_size}")
                 effects += rebalance.prepare(group, cause, now_ms)
-        return effects
+        return [*effects, *self._consumers.on_loaded(now_ms)]
 
     def apply(self, record: StoredRecord, producer_id: int = -1) -> None:
         """Take in one record of our log: the same code live and at recovery.
@@ -234,68 +296,29 @@ class GroupCoordinator:
         With a `producer_id`, an offset is held back until `apply_marker` ends the transaction.
         Records of other kinds of groups are skipped.
         """
-        match decode_record(record):
-            case GroupChange(group_id, None):
-                group = self._groups.pop(group_id, None)
-                if group is not None and self._offsets.has_any(group_id):
-                    self._groups[group_id] = ClassicGroup(group_id, self._config)
-            case GroupChange(group_id, value) if value is not None:
-                self._group(group_id).adopt(value)
-            case OffsetChange(key, None):
-                self._offsets.remove(key)
-                self._forget_if_bare(key.group_id)
-            case OffsetChange(key, offset) if offset is not None:
-                self._group(key.group_id)
-                self._offsets.put(key, offset, producer_id)
-            case _:
-                pass
+        self._registry.apply(record, producer_id)
 
     def apply_marker(self, producer_id: int, *, committed: bool) -> None:
         """Take in the end of a transaction: its offsets count from now on, or never did."""
-        for group_id in self._offsets.settle(producer_id, committed=committed):
-            self._forget_if_bare(group_id)
+        self._registry.apply_marker(producer_id, committed=committed)
 
     def hard_state(self) -> HardState:
         """What recovery would find, for comparison."""
-        stored = {g.group_id: g.stored for g in self._groups.values() if g.stored is not None}
-        return HardState(stored, self._offsets.committed())
+        return self._registry.hard_state()
 
-    def _group(self, group_id: str) -> ClassicGroup:
-        """The group; one that only commits exists as soon as it has an offset."""
-        return self._groups.setdefault(group_id, ClassicGroup(group_id, self._config))
-
-    def _forget_if_bare(self, group_id: str) -> None:
-        """Nothing stored, nobody there, no offset: there is no such group."""
-        group = self._groups.get(group_id)
-        if group is not None and group.is_bare and not self._offsets.has_any(group_id):
-            del self._groups[group_id]
-
-    def _delete_refusal(self, group_id: str) -> ErrorCode:
-        group = self._groups.get(group_id)
+    def _with_story(self, described: DescribedGroup, now_ms: int) -> DescribedGroup:
+        group = self._groups.get(described.group_id)
         if group is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        return ErrorCode.NONE if group.state is State.EMPTY else ErrorCode.NON_EMPTY_GROUP
+            return described
+        return replace(described, story=story.told(group, self._offsets, now_ms))
 
-    def _delete(self, group_id: str) -> list[Effect]:
-        """Write that an empty group is gone, and forget those who were about to join it."""
-        group = self._groups[group_id]
-        records = self._offsets.tombstones_of_group(group_id)
-        if group.stored is not None:
-            records += (group_tombstone(group_id),)
-        return [*rebalance.dissolve(group), *_persist(records)]
-
-    def _expire_offsets(self, now_ms: int) -> list[Effect]:
-        """Offsets past their retention go, and empty groups that have none left."""
-        effects: list[Effect] = []
-        for group in list(self._groups.values()):
-            expired = self._offsets.expired(group, self._config, now_ms)
-            effects += _persist(expired.tombstones)
-            is_empty = group.state is State.EMPTY and not group.pending
-            if expired.leaves_nothing and is_empty and group.stored is not None:
-                effects += _persist((group_tombstone(group.group_id),))
-        interval_ms = self._config.offsets_retention_check_interval_ms
-        return [*effects, Alarm(OFFSETS_ALARM, now_ms + interval_ms)]
-
-
-def _persist(records: tuple[StoredRecord, ...]) -> list[Effect]:
-    return [Persist(records)] if records else []
+    def _desk(
+        self, group_id: str, caller: Caller, ticket: Ticket, now_ms: int
+    ) -> classic_members.Desk | None:
+        """Where a request of the old protocol goes if the group speaks the new one."""
+        group = self._consumers.groups.get(group_id)
+        if group is None or not group.members:
+            return None
+        return classic_members.Desk(
+            groups=self._consumers, group=group, caller=caller, ticket=ticket, now_ms=now_ms
+        )

@@ -7,9 +7,11 @@ generation is written down; everybody hears of its assignment only after that.
 
 from typing import Final
 
+from ottla.coordinator.caller import Caller
 from ottla.coordinator.effects import Alarm, Answer, Effect, Persist, Ticket
 from ottla.coordinator.group import rebalance
-from ottla.coordinator.group.classic import Caller, Cause, ClassicGroup, State
+from ottla.coordinator.group.classic import Cause, ClassicGroup, State, told_reason
+from ottla.coordinator.group.member import Member
 from ottla.coordinator.group.rebalance import refused_sync
 from ottla.coordinator.group.records import group_record
 from ottla.errors import ErrorCode
@@ -24,9 +26,16 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 BATCHED_LEAVE_SINCE: Final = 3
 
+_BATCH_OVERHEAD_BYTES: Final = 128
+"""More than a batch of one record takes beside its key and value."""
+
 
 def sync(
-    group: ClassicGroup, request: SyncGroupRequest, ticket: Ticket, now_ms: int
+    group: ClassicGroup,
+    request: SyncGroupRequest,
+    ticket: Ticket,
+    now_ms: int,
+    max_record_bytes: int,
 ) -> list[Effect]:
     """The leader brings everyone's assignment; the others wait here for theirs."""
     if error := _sync_error(group, request):
@@ -44,7 +53,7 @@ def sync(
     member.sync = ticket
     if request.member_id != group.leader_id:
         return effects
-    return [*effects, *_agree(group, request, now_ms)]
+    return [*effects, *_agree(group, request, now_ms, max_record_bytes)]
 
 
 def heartbeat(
@@ -79,7 +88,7 @@ def leave(
         leavers = (MemberIdentity(member_id=request.member_id),)
     effects: list[Effect] = []
     results: list[MemberResponse] = []
-    gone: list[MemberIdentity] = []
+    gone: list[tuple[Member, str]] = []
     for leaver in leavers:
         error = _leave_error(group, leaver)
         results.append(
@@ -91,13 +100,13 @@ def leave(
         )
         if group is not None and not error:
             if leaver.member_id not in group.pending:
-                gone.append(leaver)
+                gone.append((group.members[_id_of(group, leaver)], told_reason(leaver.reason)))
             effects += _remove(group, leaver)
     if group is not None and group.state is State.PREPARING:
         effects += rebalance.complete_if_all_joined(group, now_ms)
     elif group is not None and gone:
         effects += rebalance.prepare(group, _cause_of(gone), now_ms)
-    return [*effects, Answer(ticket, _left(results, caller.version))]
+    return [*effects, Answer(ticket, left(results, caller.version))]
 
 
 def _sync_error(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
@@ -112,10 +121,19 @@ def _sync_error(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING else ErrorCode.NONE
 
 
-def _agree(group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> list[Effect]:
+def _agree(
+    group: ClassicGroup, request: SyncGroupRequest, now_ms: int, max_record_bytes: int
+) -> list[Effect]:
     """Write the assignment down, then let go of everyone who waits for it."""
     given = {entry.member_id: entry.assignment for entry in request.assignments}
+    said_bytes = sum(len(m.metadata(group.protocol_name or "")) for m in group.members.values())
+    content_bytes = said_bytes + sum(map(len, given.values()))
+    if content_bytes > max_record_bytes:  # that of ten thousand members is not even encoded
+        return _fail_to_agree(group, content_bytes, max_record_bytes, now_ms)
     record = group_record(group.group_id, group.next_record(given, now_ms))
+    record_bytes = len(record.key) + len(record.value or b"") + _BATCH_OVERHEAD_BYTES
+    if record_bytes > max_record_bytes:
+        return _fail_to_agree(group, record_bytes, max_record_bytes, now_ms)
     effects: list[Effect] = [Persist((record,))]
     for member in group.members.values():
         if member.sync is not None:
@@ -123,6 +141,20 @@ def _agree(group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> list[
             effects += rebalance.expect_heartbeat(group, member, now_ms)
             member.sync = None
     return effects
+
+
+def _fail_to_agree(
+    group: ClassicGroup, size_bytes: int, max_record_bytes: int, now_ms: int
+) -> list[Effect]:
+    """What cannot be written down does not count: as in Kafka, members are told, and begin anew."""
+    effects: list[Effect] = []
+    for member in group.members.values():
+        if member.sync is not None:
+            effects.append(refused_sync(member.sync, ErrorCode.UNKNOWN_SERVER_ERROR))
+            effects += rebalance.expect_heartbeat(group, member, now_ms)
+            member.sync = None
+    text = f"its assignment has {size_bytes} bytes, and a record at most {max_record_bytes}"
+    return [*effects, *rebalance.prepare(group, Cause(group.leader_id or "", text), now_ms)]
 
 
 def _assigned(group: ClassicGroup, ticket: Ticket, assignment: bytes) -> Answer:
@@ -150,17 +182,21 @@ def _remove(group: ClassicGroup, leaver: MemberIdentity) -> list[Effect]:
     if leaver.member_id in group.pending:
         del group.pending[leaver.member_id]
         return [Alarm(rebalance.session_alarm(group, leaver.member_id), None)]
-    member_id = leaver.member_id or group.static_ids[leaver.group_instance_id or ""]
-    return rebalance.drop(group, member_id)
+    return rebalance.drop(group, _id_of(group, leaver))
 
 
-def _cause_of(gone: list[MemberIdentity]) -> Cause:
-    who = ", ".join(leaver.member_id or leaver.group_instance_id or "" for leaver in gone)
-    reasons = dict.fromkeys(leaver.reason for leaver in gone if leaver.reason)
-    return Cause(who, f"it left: {'; '.join(reasons)}" if reasons else "it left")
+def _id_of(group: ClassicGroup, leaver: MemberIdentity) -> str:
+    return leaver.member_id or group.static_ids[leaver.group_instance_id or ""]
 
 
-def _left(results: list[MemberResponse], version: int) -> LeaveGroupResponse:
+def _cause_of(gone: list[tuple[Member, str]]) -> Cause:
+    """Who left, and the reason that the first of them gives."""
+    reason = gone[0][1]
+    return Cause.of([member for member, _ in gone], f"it left: {reason}" if reason else "it left")
+
+
+def left(results: list[MemberResponse], version: int) -> LeaveGroupResponse:
+    """The answer to those who leave; before v3 there is only one."""
     if version < BATCHED_LEAVE_SINCE:
         return LeaveGroupResponse(error_code=results[0].error_code)
     return LeaveGroupResponse(members=tuple(results))

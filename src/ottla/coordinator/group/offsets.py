@@ -5,19 +5,21 @@ counts only when the transaction is committed, and only if nothing newer was com
 "newer" goes by the order of the log, which `put` sees.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ottla.config import MINUTE_MS
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import StoredRecord
 from ottla.coordinator.group.classic import CONSUMER, ClassicGroup, State
+from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.records import (
     NO_EXPIRY,
     CommittedOffset,
     OffsetKey,
     offset_tombstone,
 )
+from ottla.wire.schema import NO_UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,28 @@ class Offsets:
             if key.topic in topics
         )
 
-    def expired(self, group: ClassicGroup, config: GroupConfig, now_ms: int) -> Expired:
+    def tombstones_of_others(self, topic_ids: Mapping[str, bytes]) -> tuple[StoredRecord, ...]:
+        """What to write of topics that are not among these, or only by their name."""
+        return tuple(
+            offset_tombstone(key)
+            for group_id in self._groups
+            for key in self._keys(group_id)
+            if self._is_of_another(key, topic_ids.get(key.topic))
+        )
+
+    def _is_of_another(self, key: OffsetKey, topic_id: bytes | None) -> bool:
+        """Whether an offset was committed for a topic that is gone, whatever has its name now."""
+        if topic_id is None:
+            return True
+        offset = self.of(key)
+        # What a transaction is about to commit is newer, and would go with the old one.
+        if offset is None or self.is_held(key):
+            return False
+        return offset.topic_id not in (NO_UUID, topic_id)
+
+    def expired(
+        self, group: ClassicGroup | ConsumerGroup, config: GroupConfig, now_ms: int
+    ) -> Expired:
         """Which offsets of a group have lived long enough.
 
         What counts is when the last member left or, for a group that never had members and for
@@ -162,10 +185,10 @@ class Offsets:
 
 
 def _is_expired(
-    group: ClassicGroup, offset: CommittedOffset, retention_ms: int, now_ms: int
+    group: ClassicGroup | ConsumerGroup, offset: CommittedOffset, retention_ms: int, now_ms: int
 ) -> bool:
     since_ms: int | None = offset.committed_ms
-    if group.protocol_type is not None:
+    if isinstance(group, ClassicGroup) and group.protocol_type is not None:
         if group.state is State.EMPTY:
             since_ms = offset.committed_ms if group.since_ms is None else group.since_ms
         elif group.state is not State.STABLE or group.protocol_type != CONSUMER:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.coordinator.effects import Alarm, AlarmName, Answer, Effect, Persist, Ticket
-from ottla.coordinator.group.classic import Cause, ClassicGroup, Rebalance, State
+from ottla.coordinator.group.classic import Cause, ClassicGroup, State
 from ottla.coordinator.group.member import Member
 from ottla.coordinator.group.records import group_record
 from ottla.errors import ErrorCode
@@ -32,14 +32,13 @@ def prepare(group: ClassicGroup, cause: Cause, now_ms: int) -> list[Effect]:
     for member in group.members.values():
         member.owes_sync = False
     group.is_initial = group.state is State.EMPTY
-    group.rebalances.append(Rebalance(now_ms, group.generation, cause))
-    group.move(State.PREPARING, now_ms)
+    group.begin_rebalance(cause, now_ms)
     effects.append(Alarm(sync_alarm(group), None))
     if group.is_initial:
         return [*effects, *_put_off(group, now_ms)]
     if group.has_all_joined:
         return [*effects, *complete(group, now_ms)]
-    return [*effects, Alarm(join_alarm(group), now_ms + group.rebalance_timeout_ms)]
+    return [*effects, _wait(group, join_alarm(group), now_ms + group.rebalance_timeout_ms)]
 
 
 def prepare_or_complete(group: ClassicGroup, cause: Cause, now_ms: int) -> list[Effect]:
@@ -66,7 +65,7 @@ def complete(group: ClassicGroup, now_ms: int) -> list[Effect]:
         return [*effects, *_empty(group, now_ms)]
     if not group.elect_joined_leader():
         # Static members only, all of them silent: their sessions will end this.
-        effects[0] = Alarm(join_alarm(group), now_ms + group.rebalance_timeout_ms)
+        effects[0] = _wait(group, join_alarm(group), now_ms + group.rebalance_timeout_ms)
         return effects
     group.begin_generation(now_ms)
     for member in group.members.values():
@@ -77,7 +76,7 @@ def complete(group: ClassicGroup, now_ms: int) -> list[Effect]:
         member.is_new = False
         member.owes_sync = True
         effects += expect_heartbeat(group, member, now_ms)
-    return [*effects, Alarm(sync_alarm(group), now_ms + group.rebalance_timeout_ms)]
+    return [*effects, _wait(group, sync_alarm(group), now_ms + group.rebalance_timeout_ms)]
 
 
 def joined(group: ClassicGroup, member: Member) -> JoinGroupResponse:
@@ -173,6 +172,8 @@ def on_alarm(group: ClassicGroup, kind: str, rest: Sequence[str], now_ms: int) -
             return _end_of_joining(group, now_ms)
         case ("sync",):
             return _end_of_syncing(group, now_ms)
+        case ("return",):
+            return _begin_anew(group, now_ms)
         case _:
             raise AssertionError(f"no such alarm: {kind} {rest}")
 
@@ -190,6 +191,17 @@ def join_alarm(group: ClassicGroup) -> AlarmName:
 def sync_alarm(group: ClassicGroup) -> AlarmName:
     """Rings when members have had the time to ask for their assignments."""
     return ("sync", group.group_id)
+
+
+def return_alarm(group: ClassicGroup) -> AlarmName:
+    """Rings when a group has just become a classic one again."""
+    return ("return", group.group_id)
+
+
+def _wait(group: ClassicGroup, name: AlarmName, until_ms: int) -> Alarm:
+    """The one thing that the group as a whole waits for, for so long."""
+    group.until_ms = until_ms
+    return Alarm(name, until_ms)
 
 
 def _call_off_syncs(group: ClassicGroup, now_ms: int) -> list[Effect]:
@@ -211,7 +223,7 @@ def _put_off(group: ClassicGroup, now_ms: int) -> list[Effect]:
         return complete(group, now_ms)
     group.has_newcomer = False
     group.initial_until_ms = now_ms + max(group.rebalance_timeout_ms, delay_ms)
-    return [Alarm(join_alarm(group), now_ms + delay_ms)]
+    return [_wait(group, join_alarm(group), now_ms + delay_ms)]
 
 
 def _empty(group: ClassicGroup, now_ms: int) -> list[Effect]:
@@ -235,7 +247,7 @@ def _end_session(group: ClassicGroup, member_id: str, now_ms: int) -> list[Effec
     effects = drop(group, member_id)
     if group.state is State.PREPARING:
         return [*effects, *_complete_without_one(group, now_ms)]
-    return [*effects, *prepare(group, Cause(member_id, "its session timed out"), now_ms)]
+    return [*effects, *prepare(group, Cause.of([member], "its session timed out"), now_ms)]
 
 
 def _complete_without_one(group: ClassicGroup, now_ms: int) -> list[Effect]:
@@ -251,19 +263,29 @@ def _end_of_joining(group: ClassicGroup, now_ms: int) -> list[Effect]:
     if group.is_initial and group.has_newcomer and now_ms < group.initial_until_ms:
         group.has_newcomer = False
         delay_ms = group.config.initial_rebalance_delay_ms
-        return [Alarm(join_alarm(group), min(now_ms + delay_ms, group.initial_until_ms))]
+        until_ms = min(now_ms + delay_ms, group.initial_until_ms)
+        return [_wait(group, join_alarm(group), until_ms)]
     return complete(group, now_ms)
+
+
+def _begin_anew(group: ClassicGroup, now_ms: int) -> list[Effect]:
+    """The group was one of the new protocol: its members have to agree among themselves again."""
+    if group.state is not State.STABLE:
+        return []
+    effects = [e for m in group.members.values() for e in expect_heartbeat(group, m, now_ms)]
+    cause = Cause("", "the last member that spoke the new protocol is gone")
+    return [*effects, *prepare(group, cause, now_ms)]
 
 
 def _end_of_syncing(group: ClassicGroup, now_ms: int) -> list[Effect]:
     """Who has joined and never asked for its assignment is not really there."""
     if group.state not in (State.COMPLETING, State.STABLE):
         return []
-    missing = [m.member_id for m in group.members.values() if m.owes_sync]
+    missing = [member for member in group.members.values() if member.owes_sync]
     if not missing:
         return []
     effects: list[Effect] = []
-    for member_id in missing:
-        effects += drop(group, member_id)
-    cause = Cause(", ".join(missing), "it joined and did not ask for its assignment in time")
+    for member in missing:
+        effects += drop(group, member.member_id)
+    cause = Cause.of(missing, "it joined and did not ask for its assignment in time")
     return [*effects, *prepare(group, cause, now_ms)]

@@ -1,8 +1,8 @@
 """Groups and offsets as records of `__consumer_offsets`, byte for byte as Kafka writes them.
 
 The newest record of a key counts, and a tombstone says that the group or the offset is gone.
-Versions are those that Kafka 4 writes; older ones are read.  Records of kinds that are not ours
-(groups of KIP-848, share groups) are decoded to `None`: a log written by Kafka can be read.
+Versions are those that Kafka 4 writes; older ones are read.  Records of other kinds (those of
+KIP-848 are in `consumer.records`; share groups) are decoded to `None`.
 """
 
 from dataclasses import dataclass

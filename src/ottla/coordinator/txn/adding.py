@@ -38,6 +38,12 @@ def verify_refusal(current: Transaction | None, producer: Producer) -> ErrorCode
     return error
 
 
+def takes_part(current: Transaction | None, producer: Producer, partition: TopicPartition) -> bool:
+    """Whether what `producer` writes to the partition now is part of an open transaction."""
+    is_member = current is not None and partition in current.partitions
+    return is_member and not verify_refusal(current, producer)
+
+
 def added(
     current: Transaction, partitions: Iterable[TopicPartition], version: int, now_ms: int
 ) -> Transaction | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
+from ottla.coordinator.caller import Caller
 from ottla.coordinator.config import TransactionConfig
 from ottla.coordinator.effects import (
     Alarm,
@@ -27,7 +28,6 @@ from ottla.coordinator.effects import (
     Ticket,
     WriteMarkers,
 )
-from ottla.coordinator.group.classic import Caller
 from ottla.coordinator.txn import adding, beginning, ending, telling
 from ottla.coordinator.txn.beginning import FreshProducerId, Next
 from ottla.coordinator.txn.records import decode_record, tombstone, transaction_record
@@ -224,6 +224,10 @@ class TransactionCoordinator:
         response = _ended(ErrorCode.NONE, successor)
         persist, *follow_up = self._carry_out(transactional_id, found, now_ms)
         return [persist, Answer(ticket, response), *follow_up]
+
+    def of(self, transactional_id: str) -> Transaction | None:
+        """Where an id stands; `None` if nobody has used it."""
+        return self._transactions.get(transactional_id)
 
     def on_markers_written(
         self, markers: WriteMarkers, partitions: Iterable[TopicPartition], now_ms: int

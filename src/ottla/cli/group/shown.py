@@ -1,0 +1,130 @@
+"""How groups, members and rebalances are shown: words and columns that several commands share."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ottla.cli.group.lags import COLUMNS as LAG_COLUMNS
+from ottla.cli.group.sight import Sight
+from ottla.cli.quantities import Id, about, counted, local_time
+
+if TYPE_CHECKING:
+    from ottla.client.basic.groups import GroupInfo, MemberInfo
+    from ottla.wire.messages.describe_groups import ToldRebalance
+
+MEMBER_COLUMNS: Final = ("member", "instance", "client", "host", "partitions")
+REBALANCE_COLUMNS: Final = ("rebalance", "took", "generation", "member", "host", "reason")
+NO_STORY: Final = "of its rebalances, the broker does not tell"
+COORDINATOR: Final = "the coordinator"
+
+_NAMED_AT_MOST: Final = 5
+
+Table = tuple[Sequence[str], Sequence[Sequence[object]]]
+
+
+def headline(sight: Sight) -> str:
+    """The group in one line."""
+    group = sight.group
+    parts = [group.name, group.state]
+    if group.generation is not None:
+        parts.append(f"{'generation' if group.is_classic else 'epoch'} {group.generation}")
+    parts += [counted(len(group.members), "member"), f"lag {sight.lag_count:,}"]
+    parts.append(f"coordinator {group.coordinator_id}")
+    return " · ".join([*parts, group.protocol] if group.protocol else parts)
+
+
+def tables(sight: Sight, *, rebalance_count: int) -> list[Table]:
+    """Members, partitions and the last rebalances; tables without rows are left out."""
+    story = sight.group.story
+    rebalances = () if story is None else story.rebalances[-rebalance_count:]
+    found: list[Table] = [
+        (MEMBER_COLUMNS, [member_row(member) for member in sight.group.members]),
+        (LAG_COLUMNS, [lag.row for lag in sight.lags]),
+        (REBALANCE_COLUMNS, [_rebalance_row(rebalance) for rebalance in rebalances]),
+    ]
+    return [(columns, rows) for columns, rows in found if rows]
+
+
+def member_row(member: "MemberInfo") -> tuple[object, ...]:
+    """A member, in `MEMBER_COLUMNS`."""
+    return (
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        host_of(member.host),
+        ",".join(map(str, member.assignment)) or None,
+    )
+
+
+def rebalance_facts(rebalance: "ToldRebalance") -> dict[str, object]:
+    """A rebalance for JSON; None is what is not known, or not yet."""
+    return {
+        "began_ms": rebalance.began_ms,
+        "ended_ms": _known(rebalance.ended_ms),
+        "generation": _known(rebalance.generation_id),
+        "member": rebalance.member_id or None,
+        "client": rebalance.client_id or None,
+        "host": host_of(rebalance.client_host) or None,
+        "reason": rebalance.reason,
+    }
+
+
+def took(rebalance: "ToldRebalance") -> str:
+    """How long it took, in words."""
+    if rebalance.ended_ms < 0:
+        return "goes on"
+    return about(rebalance.ended_ms - rebalance.began_ms)
+
+
+def culprit(rebalance: "ToldRebalance") -> str:
+    """Who set it off, and where that is."""
+    if not rebalance.member_id:
+        return COORDINATOR
+    place = _place(rebalance.member_id, rebalance.client_id, rebalance.client_host)
+    return f"{rebalance.member_id} ({place})"
+
+
+def named(group: "GroupInfo", member_ids: Iterable[str]) -> str:
+    """Members with their hosts: a few of them, if they are many."""
+    members = {member.member_id: member for member in group.members}
+    names = [_name(members.get(member_id), member_id) for member_id in member_ids]
+    return listed(names)
+
+
+def listed(names: Sequence[object]) -> str:
+    """`a, b and 7 more`."""
+    rest = len(names) - _NAMED_AT_MOST
+    shown = ", ".join(map(str, names[:_NAMED_AT_MOST]))
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def host_of(host: str) -> str:
+    """Brokers put a slash before an address that has no name."""
+    return host.removeprefix("/")
+
+
+def _name(member: "MemberInfo | None", member_id: str) -> str:
+    if member is None:
+        return member_id
+    name = member.instance_id or member_id
+    return f"{name} ({_place(name, member.client_id, member.host)})"
+
+
+def _place(name: str, client_id: str, host: str) -> str:
+    """Where a member is, and what it calls itself unless its name says that already."""
+    return host_of(host) if name.startswith(client_id) else f"{client_id}, {host_of(host)}"
+
+
+def _rebalance_row(rebalance: "ToldRebalance") -> tuple[object, ...]:
+    generation = _known(rebalance.generation_id)
+    return (
+        local_time(rebalance.began_ms),
+        took(rebalance),
+        None if generation is None else Id(generation),
+        rebalance.member_id or COORDINATOR,
+        host_of(rebalance.client_host) or None,
+        rebalance.reason,
+    )
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number

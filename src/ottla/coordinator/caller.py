@@ -1,0 +1,12 @@
+"""Who asks a coordinator."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: as it calls itself, where it is, and in which version it speaks."""
+
+    client_id: str
+    client_host: str
+    version: int

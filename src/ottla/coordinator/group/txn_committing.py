@@ -1,0 +1,104 @@
+"""TxnOffsetCommit: offsets that count when the transaction they belong to is committed.
+
+The sender is fenced twice: as a producer by its epoch, which the shell checks, and as a member of
+the group by its generation (KIP-447).  A sender that names no member is let in whatever the state
+of the group, because the versions before 3 had no place for it; nor does a rebalance keep it out.
+"""
+
+from typing import Final
+
+from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.effects import Answer, Effect, Persist, Ticket
+from ottla.coordinator.group.classic import ClassicGroup, State
+from ottla.coordinator.group.committing import is_note_too_long
+from ottla.coordinator.group.records import CommittedOffset, OffsetKey, offset_record
+from ottla.errors import ErrorCode
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+_GROUP_ID_NOT_FOUND_SINCE: Final = 6
+
+
+def refusal(group: ClassicGroup | None, request: TxnOffsetCommitRequest, version: int) -> ErrorCode:
+    """Whether the sender may commit for the group now; every partition is answered with it."""
+    generation = request.generation_id_or_member_epoch
+    if group is None:
+        # As for any commit, a group that nobody has joined comes into being with its first offset.
+        if generation < 0:
+            return ErrorCode.NONE
+        is_new = version >= _GROUP_ID_NOT_FOUND_SINCE
+        return ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
+    if generation < 0 and group.state is State.EMPTY:
+        return ErrorCode.NONE
+    if generation < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.NONE
+    if error := group.member_error(request.member_id, request.group_instance_id):
+        return error
+    return ErrorCode.NONE if generation == group.generation else ErrorCode.ILLEGAL_GENERATION
+
+
+def refused(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+    """The same error for every partition: the response has no place for one of the group."""
+    return TxnOffsetCommitResponse(
+        topics=tuple(
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=error
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def commit(
+    request: TxnOffsetCommitRequest, config: GroupConfig, ticket: Ticket, now_ms: int
+) -> list[Effect]:
+    """Write the offsets into the transaction, and answer; one may be refused for its note."""
+    records = []
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            error = ErrorCode.NONE
+            if is_note_too_long(partition.committed_metadata, config):
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                key = OffsetKey(request.group_id, topic.name, partition.partition_index)
+                offset = CommittedOffset(
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.committed_metadata or "",
+                    committed_ms=now_ms,
+                    topic_id=topic.topic_id,
+                )
+                records.append(offset_record(key, offset))
+            partitions.append(
+                TxnOffsetCommitResponsePartition(
+                    partition_index=partition.partition_index, error_code=error
+                )
+            )
+        topics.append(
+            TxnOffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions)
+            )
+        )
+    effects: list[Effect] = []
+    if records:
+        effects.append(
+            Persist(
+                tuple(records),
+                producer_id=request.producer_id,
+                producer_epoch=request.producer_epoch,
+            )
+        )
+    return [*effects, Answer(ticket, TxnOffsetCommitResponse(topics=tuple(topics)))]

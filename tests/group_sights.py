@@ -1,0 +1,117 @@
+"""Groups as one sees them from outside: small builders for tests of `watch` and `why`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.cli.group.lags import FRESH_MS, Lag
+from ottla.cli.group.sight import Sight
+from ottla.client.basic.groups import GroupInfo, MemberInfo
+from ottla.model import TopicPartition
+from ottla.wire.messages.describe_groups import (
+    Awaited,
+    AwaitedMember,
+    CommittedPartition,
+    CommittedTopic,
+    GroupStory,
+    ToldRebalance,
+)
+
+NOW_MS = 1_700_000_000_000
+ORDERS = TopicPartition("orders", 0)
+LONG_AGO_MS = NOW_MS - 10 * FRESH_MS
+
+
+def member(member_id: str = "ada", *partitions: TopicPartition, **changes: Any) -> MemberInfo:
+    values: dict[str, Any] = {
+        "member_id": member_id,
+        "instance_id": None,
+        "client_id": member_id,
+        "host": f"/{member_id}.example",
+        "assignment": partitions,
+    }
+    return MemberInfo(**{**values, **changes})
+
+
+def story(
+    *awaited: tuple[str, Awaited],
+    commits: Sequence[tuple[TopicPartition, int]] = (),
+    since_ms: int = NOW_MS - 2_000,
+    until_ms: int = -1,
+    rebalances: Sequence[ToldRebalance] = (),
+) -> GroupStory:
+    """What is awaited is awaited for 2 seconds, and for 5 more."""
+    return GroupStory(
+        now_ms=NOW_MS,
+        since_ms=since_ms,
+        until_ms=until_ms,
+        generation_id=3,
+        awaited=tuple(
+            AwaitedMember(
+                member_id=member_id, what=what, since_ms=NOW_MS - 2_000, until_ms=NOW_MS + 5_000
+            )
+            for member_id, what in awaited
+        ),
+        rebalances=tuple(rebalances),
+        commits=tuple(
+            CommittedTopic(
+                name=key.topic,
+                partitions=(CommittedPartition(partition_index=key.partition, committed_ms=at_ms),),
+            )
+            for key, at_ms in commits
+        ),
+    )
+
+
+def rebalance(
+    member_id: str = "bob", began_ms: int = NOW_MS - 2_000, ended_ms: int = -1, **changes: Any
+) -> ToldRebalance:
+    values: dict[str, Any] = {
+        "generation_id": -1 if ended_ms < 0 else 4,
+        "client_id": member_id,
+        "client_host": f"/{member_id}.example",
+        "reason": "it joined",
+    }
+    return ToldRebalance(
+        member_id=member_id, began_ms=began_ms, ended_ms=ended_ms, **{**values, **changes}
+    )
+
+
+def lag(
+    committed: int | None = 4,
+    end: int | None = 10,
+    owner: str | None = "ada",
+    key: TopicPartition = ORDERS,
+    **changes: Any,
+) -> Lag:
+    """All of it was written long ago, unless `fresh` says where the new part begins."""
+    bounds = {"start_offset": 0, "stable_offset": end, "fresh_offset": end}
+    return Lag(
+        key=key,
+        committed_offset=committed,
+        end_offset=end,
+        member_id=owner,
+        **{**bounds, **changes},
+    )
+
+
+def sight(
+    *lags: Lag,
+    state: str = "Stable",
+    members: Sequence[MemberInfo] = (),
+    told: GroupStory | None = None,
+    is_classic: bool = True,
+    generation: int | None = 3,
+    seen_ms: int = NOW_MS,
+) -> Sight:
+    group = GroupInfo(
+        name="kitchen",
+        state=state,
+        is_classic=is_classic,
+        protocol_type="consumer",
+        protocol="range",
+        coordinator_id=1,
+        members=tuple(members),
+        generation=generation,
+        story=told,
+    )
+    return Sight(seen_ms=seen_ms, group=group, lags=lags)
