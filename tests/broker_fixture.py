@@ -6,11 +6,13 @@ shows, too, that the response can be encoded at that version.
 
 import asyncio
 import inspect
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import pytest
 
+from ottla.broker.cleaning import Cleaning
 from ottla.broker.config import BrokerConfig
 from ottla.broker.context import Context, Node
 from ottla.broker.dispatch import routes
@@ -57,7 +59,12 @@ class Unplugged:
         raise AssertionError("there is no network")
 
     async def connect(
-        self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol]
+        self,
+        host: str,
+        port: int,
+        protocol: Callable[[], asyncio.BaseProtocol],
+        *,
+        tls: ssl.SSLContext | None = None,
     ) -> asyncio.BaseProtocol:
         raise AssertionError("there is no network")
 
@@ -92,19 +99,23 @@ class LittleBroker:
             fetch_sessions=FetchSessions(max_sessions=10, min_idle_ms=1000, entropy=entropy),
             routes=routes(),
         )
-        self._storage = Storage(
+        self.storage = Storage(
             config=config,
             ports=self.node.ports,
             controller=self.controller,
             partitions=self.partitions,
             flusher=None,
         )
-        self._storage.open()
+        self.storage.open()
         self.controller.subscribe(self._follow)
 
     def delete_doomed(self) -> None:
         """Remove the folders of deleted topics, as the server does after a while."""
-        asyncio.run(self._storage.delete_doomed())
+        asyncio.run(self.storage.delete_doomed())
+
+    def delete_old(self) -> None:
+        """Let retention take what it may, as the server does every few minutes."""
+        asyncio.run(Cleaning(self.node, self.storage).delete_old())
 
     def ask(self, request: Any, version: int) -> Any:
         """Send `request` at `version`; the response as the client would decode it."""
@@ -156,7 +167,7 @@ class LittleBroker:
                 | PartitionsAdded(topic, _)
                 | TopicConfigChanged(topic)
             ):
-                self._storage.follow(topic.name)
+                self.storage.follow(topic.name)
             case _:
                 pass
 

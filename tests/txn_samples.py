@@ -8,6 +8,7 @@ Markers lie in `orders` until a test has them written.
 from itertools import count
 from typing import Any
 
+from ottla.coordinator.caller import Caller
 from ottla.coordinator.config import TransactionConfig
 from ottla.coordinator.effects import (
     Alarm,
@@ -18,7 +19,6 @@ from ottla.coordinator.effects import (
     StoredRecord,
     WriteMarkers,
 )
-from ottla.coordinator.group.classic import Caller
 from ottla.coordinator.txn.machine import TransactionCoordinator
 from ottla.coordinator.txn.transaction import Producer, Transaction
 from ottla.errors import ErrorCode

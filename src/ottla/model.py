@@ -7,6 +7,7 @@ padding, 22 characters; `uuid_text` and `uuid_from_text` are the only places tha
 import base64
 import binascii
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple, NewType
 
 NodeId = NewType("NodeId", int)
@@ -27,6 +28,8 @@ _LEGAL_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _UUID_TEXT_LENGTH: Final = 22
 _INT32_MASK: Final = 0xFFFF_FFFF
 _INT32_POSITIVE: Final = 0x7FFF_FFFF
+_REMEMBERED_HASHES: Final = 4096
+_REMEMBERED_LENGTH: Final = 256
 
 
 class TopicPartition(NamedTuple):
@@ -94,4 +97,10 @@ def java_string_hash(text: str) -> int:
 
 def coordinator_partition(identifier: str, partition_count: int) -> int:
     """The partition of an internal topic that looks after a group or transactional id."""
-    return (java_string_hash(identifier) & _INT32_POSITIVE) % partition_count
+    if len(identifier) > _REMEMBERED_LENGTH:
+        return (java_string_hash(identifier) & _INT32_POSITIVE) % partition_count
+    return (_remembered_hash(identifier) & _INT32_POSITIVE) % partition_count
+
+
+# Every heartbeat and every commit asks.  A client may make up long names, so these are not kept.
+_remembered_hash: Final = lru_cache(maxsize=_REMEMBERED_HASHES)(java_string_hash)

@@ -30,7 +30,7 @@ def test_checking_writes_nothing_and_names_what_is_outdated(
     [
         (ErrorCode.NONE, "|  |  |"),
         (ErrorCode.NOT_COORDINATOR, "| `RefreshError` | retry |"),
-        (ErrorCode.PRODUCER_FENCED, "| `FencedError` | stop |"),
+        (ErrorCode.PRODUCER_FENCED, "| `ProducerFencedError` | stop |"),
         (ErrorCode.TRANSACTION_ABORTABLE, "| `AbortableError` | abort |"),
     ],
 )

@@ -68,3 +68,9 @@ def topic(client: WireClient) -> str:
     name = f"topic-{next(_numbers)}"
     assert client.create_topic(name) == 0
     return name
+
+
+@pytest.fixture
+def broker_address(broker: Broker) -> str:
+    """For those who need connections of their own."""
+    return broker.bootstrap_servers

@@ -15,9 +15,9 @@ READY_TIMEOUT_S: Final = 60
 class ServedBroker:
     """A running `ottla serve`.  It keeps its data directory when it ends, however it ends."""
 
-    def __init__(self, data_dir: Path, **settings: str | int) -> None:
+    def __init__(self, data_dir: Path, *, port: int = 0, **settings: str | int) -> None:
         options = [f"-X{name.replace('_', '.')}={value}" for name, value in settings.items()]
-        command = [sys.executable, "-m", "ottla", "serve", "--port", "0", "--flush", "commit"]
+        command = [sys.executable, "-m", "ottla", "serve", "--port", str(port), "--flush", "commit"]
         self._errors: IO[bytes] = (data_dir.parent / f"{data_dir.name}.err").open("ab+")
         self._process = subprocess.Popen(
             [*command, "--data-dir", str(data_dir), "-o", "json", *options],

@@ -29,7 +29,8 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from tests.broker.wire_client import WireClient, batch_of
+from ottla.wire.messages.produce import ProduceRequest
+from tests.broker.wire_client import PRODUCE_VERSION, WireClient, batch_of, produce_request
 
 VALUES = [b"record %d" % number for number in range(10)]
 SEGMENT = "00000000000000000000"
@@ -244,8 +245,12 @@ def test_row_64_a_sync_that_fails_is_never_answered_as_success_and_never_repeate
         assert client.produce("orders", batch_of(b"durable")).error_code == ErrorCode.NONE
         failing.disk.fail(errno.EIO, Operation.SYNC, path="orders-0")
 
-        with pytest.raises(ConnectionError):
-            client.produce("orders", batch_of(b"lost"))
+        for number in range(3):  # the sync of the first one fails, and the others wait for it too
+            client.send(produce_request("orders", batch_of(b"lost %d" % number)), PRODUCE_VERSION)
+        for _ in range(3):
+            _, answer = client.receive(ProduceRequest, PRODUCE_VERSION)
+            lost = answer.responses[0].partition_responses[0]
+            assert (lost.error_code, lost.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
 
     failure = failing.failure()
     assert isinstance(failure, OSError)

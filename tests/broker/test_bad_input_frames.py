@@ -14,8 +14,15 @@ import pytest
 from ottla.broker.embedded import Broker
 from ottla.errors import ErrorCode
 from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.broker.wire_client import WireClient, framed, request_bytes
+from tests.broker.wire_client import (
+    FETCH_VERSION,
+    WireClient,
+    fetch_request,
+    framed,
+    request_bytes,
+)
 
 METADATA, API_VERSIONS = 3, 18
 LARGEST_REQUEST_BYTES = 100 * 1024 * 1024
@@ -237,12 +244,33 @@ def test_row_17_bytes_after_the_body_are_ignored_and_the_next_frame_is_read_righ
     assert client.receive(MetadataRequest, 1)[0] == 2
 
 
-def test_what_was_asked_before_the_bad_frame_is_still_answered(client: WireClient) -> None:
-    asked = framed(request_bytes(ApiVersionsRequest(), 0, 1))
-    client.send_bytes(asked + framed(header(5_000, 0)))
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param(framed(header(5_000, 0)), id="an unknown api"),
+        pytest.param(struct.pack(">i", -1), id="an illegal size"),
+    ],
+)
+def test_what_was_asked_before_the_bad_frame_is_still_answered(
+    client: WireClient, bad: bytes
+) -> None:
+    client.send_bytes(framed(request_bytes(ApiVersionsRequest(), 0, 1)) + bad)
 
     assert client.receive(ApiVersionsRequest, 0)[0] == 1
     assert client.is_closed_by_peer()
+
+
+def test_requests_that_wait_for_room_are_answered_before_the_bad_frame_ends_it(
+    client: WireClient, topic: str, warnings_logged: pytest.LogCaptureFixture
+) -> None:
+    waiting = framed(request_bytes(fetch_request(topic, max_wait_ms=200), FETCH_VERSION, 1))
+    behind = framed(request_bytes(ApiVersionsRequest(), 0, 2))
+    client.send_bytes(waiting + behind + struct.pack(">i", -1))
+
+    assert client.receive(FetchRequest, FETCH_VERSION)[0] == 1
+    assert client.receive(ApiVersionsRequest, 0)[0] == 2
+    assert client.is_closed_by_peer()
+    closing_line(warnings_logged)
 
 
 @pytest.mark.parametrize(

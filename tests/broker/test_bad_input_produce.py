@@ -12,7 +12,7 @@ import pytest
 
 from ottla.broker.embedded import Broker
 from ottla.errors import ErrorCode
-from ottla.records.batch import CHECKED_FROM, CRC_AT
+from ottla.records.batch import CHECKED_FROM, CONTROL_BIT, CRC_AT
 from ottla.records.builder import BatchOptions, build
 from ottla.records.compression import Compression, compress
 from ottla.records.control import Marker, build_marker
@@ -268,13 +268,26 @@ def test_row_32_noise_instead_of_a_compressed_stream_is_refused(
 def test_row_33_a_control_batch_from_a_client_is_an_invalid_record(
     client: WireClient, topic: str
 ) -> None:
-    marker = build_marker(
-        Marker(is_commit=True, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0)
-    )
+    control = edited(batch_of(b"v"), ATTRIBUTES_AT, ">h", CONTROL_BIT)
 
-    message = assert_refused(client, topic, marker, ErrorCode.INVALID_RECORD)
+    message = assert_refused(client, topic, control, ErrorCode.INVALID_RECORD)
 
     assert "control batches" in message
+
+
+def test_row_33_a_marker_is_refused_already_because_it_belongs_to_no_transaction(
+    client: WireClient, topic: str
+) -> None:
+    assert_refused(
+        client, topic, end_of_transaction(), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    )
+
+
+def end_of_transaction() -> bytearray:
+    """What coordinators write, and nobody else may."""
+    return build_marker(
+        Marker(is_commit=True, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0)
+    )
 
 
 def test_row_34_a_record_without_key_in_a_compacted_topic_is_named(client: WireClient) -> None:

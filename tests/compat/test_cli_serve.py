@@ -107,10 +107,12 @@ def test_settings_come_from_a_file_and_options_have_the_last_word(tmp_path: Path
 
 def test_a_follower_gets_what_is_written_later_and_ends_at_ctrl_c(tmp_path: Path) -> None:
     with served(tmp_path) as broker:
-        ottla("produce", "orders", "early", "-b", broker.bootstrap)
+        early = ottla("produce", "orders", "early", "-b", broker.bootstrap)
+        assert early.exit_code == cli.OK, early.stderr
         follower = spawn("consume", "orders", "-F", "--from", "start", "-b", broker.bootstrap)
         assert line_of(follower) == "early\n"
-        ottla("produce", "orders", "late", "-b", broker.bootstrap)
+        late = ottla("produce", "orders", "late", "-b", broker.bootstrap)
+        assert late.exit_code == cli.OK, late.stderr
         assert line_of(follower) == "late\n"
         follower.send_signal(signal.SIGINT)
         _, said = follower.communicate(timeout=PATIENCE_S)

@@ -33,6 +33,7 @@ PORT: Final = 9092
 REQUEST_TIMEOUT_S: Final = 0.7
 ALL_REPLICAS: Final = -1
 LEADER_ONLY: Final = 1
+READ_UNCOMMITTED: Final = 0
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_REQUESTS: Final = 45
@@ -218,10 +219,14 @@ class Producer:
 class Consumer:
     """Reads partitions from their start on, through every crash, and forgets nothing it saw."""
 
+    isolation_level = READ_UNCOMMITTED
+
     def __init__(self, ports: Ports, name: str, journal: Journal, rng: random.Random) -> None:
         self._link = Link(ports, name)
         self._journal = journal
         self._rng = rng
+        self.process = name
+        """Its name in the history; what it reads under one name is one stretch of the log."""
         self._positions: dict[Spot, int] = {}
         self._high_watermarks: dict[Spot, int] = {}
         self._jumped: set[Spot] = set()
@@ -264,7 +269,9 @@ class Consumer:
     async def _offset(self, spot: Spot, timestamp_ms: int) -> int | None:
         asked = ListOffsetsPartition(partition_index=spot.index, timestamp=timestamp_ms)
         request = ListOffsetsRequest(
-            replica_id=-1, topics=(ListOffsetsTopic(name=spot.topic, partitions=(asked,)),)
+            replica_id=-1,
+            isolation_level=self.isolation_level,
+            topics=(ListOffsetsTopic(name=spot.topic, partitions=(asked,)),),
         )
         answer = await self._link.ask(request, LIST_OFFSETS_VERSION)
         if answer is None or answer.topics[0].partitions[0].error_code != ErrorCode.NONE:
@@ -275,6 +282,7 @@ class Consumer:
     async def _poll(self, *, max_wait_ms: int) -> None:
         request = FetchRequest(
             max_wait_ms=max_wait_ms,
+            isolation_level=self.isolation_level,
             min_bytes=self._rng.choice((1, 1, 2000)),
             max_bytes=self._rng.choice((100, 5000, 1_000_000)),
             topics=tuple(
@@ -305,7 +313,7 @@ class Consumer:
         self._jumped.difference_update(jumped)
         self._journal.add(
             Operation(
-                process=self._link.name,
+                process=self.process,
                 polls=tuple(polls),
                 rebalanced=tuple(str(spot) for spot in jumped),
             )

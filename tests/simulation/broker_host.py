@@ -6,12 +6,14 @@ few seconds meets them all.
 
 import asyncio
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from ottla.broker.config import BrokerConfig
+from ottla.broker.dispatch import Route
 from ottla.broker.flusher import Flusher
 from ottla.broker.server import Server
+from ottla.broker.transactions import Transactions
 from ottla.cluster.store.memory import MemoryStore
 from ottla.ports import Ports
 from ottla.testing.simulation import Simulation
@@ -42,8 +44,14 @@ class SurvivingStore(MemoryStore):
         return store
 
 
+Serve = Callable[[Mapping[int, Route]], Mapping[int, Route]]
+"""Puts something between the sessions of a broker and its handlers."""
+
+
 class BrokerHost:
-    """One broker.  `flusher` takes the place of its own, to prove that somebody notices."""
+    """One broker.  `flusher`, `transactions` and `serve` spoil a part of it, to prove that
+    somebody notices.
+    """
 
     def __init__(
         self,
@@ -52,6 +60,9 @@ class BrokerHost:
         *,
         flush: str = "commit",
         flusher: type[Flusher] = Flusher,
+        transactions: type[Transactions] = Transactions,
+        serve: Serve | None = None,
+        settings: Mapping[str, object] | None = None,
     ) -> None:
         self.is_disk_bad = False
         """Whether there is an excuse for what cannot be opened: no room, or syncs that fail."""
@@ -59,13 +70,20 @@ class BrokerHost:
         self._sim = sim
         self._journal = journal
         self._flusher = flusher
-        self._config = BrokerConfig.of({**SETTINGS, "ottla.flush": flush})
+        self._transactions = transactions
+        self._serve_with = serve
+        self._config = BrokerConfig.of({**SETTINGS, **(settings or {}), "ottla.flush": flush})
         self._store = SurvivingStore()
         self._stop_asked: asyncio.Future[None] | None = None
 
     @property
     def is_running(self) -> bool:
         return self._sim.node(BROKER).is_running
+
+    @property
+    def life(self) -> int:
+        """Which process of the broker it is that runs, or ran last."""
+        return self._sim.node(BROKER).life
 
     def start(self) -> "asyncio.Task[None]":
         """Start a process of the broker, whatever became of the one before."""
@@ -90,7 +108,14 @@ class BrokerHost:
     async def _serve(self, ports: Ports) -> None:
         """As `ottla serve` does it: until it is asked to stop, or cannot go on."""
         assert self._stop_asked is not None
-        server = Server(self._config, ports, self._store, flusher=self._flusher)
+        server = Server(
+            self._config,
+            ports,
+            self._store,
+            flusher=self._flusher,
+            transactions=self._transactions,
+            serve=self._serve_with,
+        )
         try:
             opened = await server.start()
         except OSError as error:

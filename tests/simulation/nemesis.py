@@ -49,11 +49,13 @@ class Nemesis:
         *,
         clients: list[str],
         faults: frozenset[Fault],
+        pause_s: tuple[float, float] = (0.01, 0.4),
     ) -> None:
         self._sim = sim
         self._host = host
         self._journal = journal
         self._clients = clients
+        self._pause_s = pause_s
         self._rng: random.Random = sim.stream("nemesis")
         allowed = [fault for fault in Fault if fault in faults]
         self._kinds = [*self._rng.sample(allowed, self._rng.randint(0, len(allowed))), Fault.HEAL]
@@ -76,7 +78,7 @@ class Nemesis:
     async def work(self) -> None:
         """Let one fault follow the other, then repair everything."""
         for _ in range(self._rng.randint(3, MAX_FAULTS)):
-            await asyncio.sleep(self._rng.uniform(0.01, 0.4))
+            await asyncio.sleep(self._rng.uniform(*self._pause_s))
             if self._host.is_running:
                 self._act(self._rng.choice(self._kinds))
         self._heal()

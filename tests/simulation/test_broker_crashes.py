@@ -2,20 +2,31 @@
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
 from ottla.errors import ErrorCode
 from ottla.ports import Ports
-from ottla.testing.disk import Operation
+from ottla.testing.disk import SYNC_DELAY_MS, Operation
 from ottla.testing.simulation import Simulation, seeds
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from tests.simulation.admin_noise import COMPACTION, Admin, Bounds
 from tests.simulation.broker_clients import (
     ALL_REPLICAS,
     BROKER,
     LEADER_ONLY,
     Consumer,
+    Link,
     Producer,
     Spot,
 )
@@ -241,3 +252,63 @@ def test_a_partition_that_could_not_be_opened_is_recovered_after_a_clean_stop(se
 
         stage.run(lambda ports: expect_end(stage, ports, 2))
         assert stage.journal.violations == []
+
+
+@pytest.mark.parametrize("is_created_again", [False, True])
+@pytest.mark.parametrize("seed", seeds(8))
+def test_offsets_of_a_deleted_topic_do_not_come_back_with_the_power(
+    seed: int, is_created_again: bool
+) -> None:
+    doomed = Spot("doomed", 0)
+    with Simulation(seed) as sim:
+        stage = Stage(sim)
+        stage.run(lambda ports: commit_offsets(ports, {SPOT: 3, doomed: 5}))
+        stage.run(lambda ports: expect_offsets(ports, {SPOT: 3, doomed: 5}))
+        stage.host.disk.sync_delay_ms = (2000.0, 3000.0)  # too slow for the tombstones
+
+        async def delete(ports: Ports) -> None:
+            assert await stage.admin(ports).delete("doomed")
+            if is_created_again:
+                assert await stage.admin(ports).create("doomed", 1, {})
+
+        stage.run(delete)
+        stage.host.disk.sync_delay_ms = SYNC_DELAY_MS
+        stage.lose_power()
+
+        stage.run(lambda ports: expect_offsets(ports, {SPOT: 3, doomed: -1}))
+
+
+async def commit_offsets(ports: Ports, offsets: Mapping[Spot, int]) -> None:
+    """Commit for a group without members."""
+    topics = tuple(
+        OffsetCommitRequestTopic(
+            name=spot.topic,
+            partitions=(
+                OffsetCommitRequestPartition(
+                    partition_index=spot.index, committed_offset=offset, committed_metadata=""
+                ),
+            ),
+        )
+        for spot, offset in offsets.items()
+    )
+    request = OffsetCommitRequest(group_id="group", member_id="", topics=topics)
+    answer = await Link(ports, "committer").ask(request, 8)
+    assert answer is not None
+    assert {p.error_code for topic in answer.topics for p in topic.partitions} == {0}
+
+
+async def expect_offsets(ports: Ports, offsets: Mapping[Spot, int]) -> None:
+    """These were committed, and -1 is none."""
+    topics = tuple(
+        OffsetFetchRequestTopics(name=spot.topic, partition_indexes=(spot.index,))
+        for spot in offsets
+    )
+    asked = OffsetFetchRequestGroup(group_id="group", topics=topics)
+    answer = await Link(ports, "reader").ask(OffsetFetchRequest(groups=(asked,)), 8)
+    assert answer is not None
+    found = {
+        Spot(topic.name, p.partition_index): p.committed_offset
+        for topic in answer.groups[0].topics
+        for p in topic.partitions
+    }
+    assert found == offsets

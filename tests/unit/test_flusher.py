@@ -3,12 +3,16 @@
 import asyncio
 import errno
 from collections.abc import Iterable
+from typing import TypeVar
 
 import pytest
 
 from ottla.broker.flusher import Flusher, Syncable
 from ottla.ports import Disk, File
 from ottla.testing.disk import SimDisk
+
+
+R = TypeVar("R")
 
 
 class Journal:
@@ -56,6 +60,10 @@ class Scene:
         self.journal.append()
         self.flusher.note(self.journal)
         return self.flusher.when_durable(answer)
+
+
+def failed(answer: R) -> R:
+    raise AssertionError(f"{answer} was to be given as it is")
 
 
 async def turn() -> None:
@@ -119,5 +127,59 @@ def test_a_failed_sync_fails_everybody_and_is_never_repeated() -> None:
         assert len(scene.failures) == 1
         assert len(scene.disk.gates) == 1
         assert scene.journal.synced_offset == 0
+
+    asyncio.run(scenario())
+
+
+def test_answers_after_one_sync_share_it() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        scene.append("first")
+        answers = [scene.flusher.after_sync(n, failed) for n in range(3)]
+        assert len({id(answer.sync) for answer in answers}) == 1
+        await turn()
+        scene.append("late")
+        late = scene.flusher.after_sync("late", failed)
+        assert late.sync is not answers[0].sync
+        scene.disk.gates[0].set_result(None)
+        assert [await answer for answer in answers] == [0, 1, 2]
+        assert not late.sync.done()
+        scene.disk.gates[1].set_result(None)
+        assert await late == "late"
+
+    asyncio.run(scenario())
+
+
+def test_who_gives_up_does_not_give_up_for_the_others() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        scene.append("first")
+        gone, patient = (scene.flusher.after_sync(name, failed) for name in ("gone", "patient"))
+
+        async def wait() -> str:
+            return await gone
+
+        task = asyncio.ensure_future(wait())
+        await turn()
+        task.cancel()
+        await turn()
+        assert task.cancelled()
+        scene.disk.gates[0].set_result(None)
+        assert await patient == "patient"
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_after_a_sync_becomes_another_one_if_the_sync_fails() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        waiting = scene.append("first")
+        answer = scene.flusher.after_sync("answer", lambda text: f"no {text}")
+        await turn()
+        scene.disk.gates[0].set_exception(OSError(errno.EIO, "the disk is gone"))
+        with pytest.raises(OSError, match="the disk is gone"):
+            await waiting
+        assert await answer == "no answer"
+        assert await scene.flusher.after_sync("later", lambda text: f"no {text}") == "no later"
 
     asyncio.run(scenario())

@@ -13,9 +13,9 @@ import pytest
 
 from ottla.broker.flusher import Flusher, Syncable
 from ottla.broker.partition import Partition
-from ottla.broker.shard import Shard
+from ottla.broker.shard import Shard, UnansweredError
 from ottla.coordinator.effects import Alarm, AlarmName, Answer, Effect, Persist, StoredRecord
-from ottla.errors import StorageError
+from ottla.errors import ErrorCode
 from ottla.log.log import Log
 from ottla.records.batch import NO_PRODUCER_ID
 from ottla.testing.disk import Operation, SimDisk
@@ -194,9 +194,10 @@ def test_a_failed_sync_is_told_instead_of_the_answer() -> None:
         answer = scene.ask(Persist((FIRST,)), Answer(1, "written"))
         await turn()
         disk.gates[0].set_exception(OSError(errno.EIO, "broken"))
-        with pytest.raises(OSError, match="broken"):
+        with pytest.raises(UnansweredError, match="broken") as refused:
             await answer
-        with pytest.raises(OSError, match="broken"):
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+        with pytest.raises(UnansweredError, match="broken"):
             await scene.ask(Answer(2, "from memory that may be wrong"))
 
     simulate(scenario)
@@ -211,12 +212,36 @@ def test_a_shard_that_cannot_write_gives_up() -> None:
         disk.fail(errno.ENOSPC, Operation.WRITE)
         answer = scene.ask(Persist((FIRST,)), Answer(2, "written"))
         for lost in (waiting, answer):
-            with pytest.raises(StorageError, match="cannot write its log"):
+            with pytest.raises(UnansweredError, match="cannot write its log") as refused:
                 await lost
+            assert refused.value.code is ErrorCode.NOT_COORDINATOR
         assert scene.shard.is_broken
         assert not scene.shard.is_loaded
         await pause(10)
         assert scene.machine.told == ["loaded"], "nothing was applied, nothing rang"
+
+    simulate(scenario)
+
+
+def test_what_is_too_large_for_a_batch_is_refused_and_the_shard_goes_on() -> None:
+    async def scenario(sim: Simulation) -> None:
+        scene = Scene(sim, SimDisk(), flush="os")
+        await scene.shard.load()
+        huge = StoredRecord(b"huge", bytes(scene.partition.config.max_message_bytes))
+        answers = [scene.ask(), scene.ask(Persist((FIRST,)), Answer(2, "before it"))]
+        at_ms = scene.clock.now_ms() + 1
+        refused = scene.ask(
+            Persist((huge,)), Alarm(BELL, at_ms), Persist((SECOND,)), Answer(1, "ok"), Answer(3, "")
+        )
+        for lost in (answers[0], refused):
+            with pytest.raises(UnansweredError, match=r"max\.message\.bytes") as error:
+                await lost
+            assert error.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert answers[1].result() == "before it"
+        assert scene.ask(Persist((SECOND,)), Answer(4, "after it")).result() == "after it"
+        await pause(10)
+        assert scene.machine.told == ["loaded", FIRST, SECOND, (BELL, at_ms)]
+        assert scene.log.next_offset == 2
 
     simulate(scenario)
 

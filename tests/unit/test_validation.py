@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.validation import RejectedBatchError, accept
+from ottla.broker.validation import RejectedBatchError, Rules
 from ottla.errors import BatchError, ErrorCode
 from ottla.log.config import LogConfig
 from ottla.records.batch import Batch, TimestampType
@@ -22,7 +22,8 @@ def records(count: int = 3, *, key: bytes | None = b"k", at_ms: int = NOW_MS) ->
 
 
 def accepted(data: bytes | bytearray, config: LogConfig = PLAIN) -> Batch:
-    return accept(bytearray(data), config, now_ms=NOW_MS, max_decompressed_bytes=BOUND_BYTES)
+    rules = Rules(config, max_decompressed_bytes=BOUND_BYTES)
+    return rules.accept(bytearray(data), now_ms=NOW_MS)
 
 
 def refusal(data: bytes | bytearray, config: LogConfig = PLAIN) -> ErrorCode:

@@ -1,7 +1,7 @@
 """What a handler may use: the broker it belongs to, and who is asking."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.broker.config import BrokerConfig
@@ -11,6 +11,7 @@ from ottla.broker.flusher import Flusher
 from ottla.broker.groups import Groups
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.transactions import Transactions
 from ottla.cluster.controller import Controller
 from ottla.ports import Ports
 
@@ -30,12 +31,15 @@ class Node:
     """None where the page cache counts as durable (`flush=os`)."""
     fetch_sessions: FetchSessions
     routes: Mapping[int, Route]
+    make_transactions: InitVar[type[Transactions]] = Transactions
     groups: Groups = field(init=False)
     """The coordinators; they need the rest of the node."""
+    transactions: Transactions = field(init=False)
     producer_ids: ProducerIds = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, make_transactions: type[Transactions]) -> None:
         self.groups = Groups(self)
+        self.transactions = make_transactions(self)
         self.producer_ids = ProducerIds(self.controller)
 
 

@@ -1,15 +1,16 @@
 """Group commit: one sync for everything that was appended while the last one ran.
 
-A response that promises durability waits in `when_durable`.  Syncs run one after the other, each
-for all logs that have something unsynced; when one ends, everybody it covers is answered in the
-same turn of the loop.  A sync that fails is never repeated: the kernel may have dropped the very
-pages it could not write, so the data directory goes offline instead (ADR 9).
+A response that promises durability waits: in `when_durable`, or beside many others in an
+`AfterSync`.  Syncs run one after the other, each for all logs that have something unsynced; when
+one ends, everybody it covers is answered in the same turn of the loop.  A sync that fails is never
+repeated: the kernel may have dropped the very pages it could not write, so the data directory goes
+offline instead (ADR 9).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, Generic, Protocol, TypeVar
 
 from ottla.ports import Disk, File
 
@@ -29,6 +30,30 @@ class Syncable(Protocol):
     def mark_synced(self, up_to_offset: int) -> None: ...
 
 
+class AfterSync(Generic[R]):
+    """A response that may leave once `sync` is done, which it shares with all of its group.
+
+    Whoever answers hundreds of requests after one sync looks at both; everybody else awaits it.  If
+    the sync fails, the response is what `if_failed` makes of it.
+    """
+
+    __slots__ = ("if_failed", "response", "sync")
+
+    def __init__(
+        self, response: R, sync: asyncio.Future[None], if_failed: Callable[[R], R]
+    ) -> None:
+        self.response = response
+        self.sync = sync
+        self.if_failed = if_failed
+
+    def __await__(self) -> Generator[Any, None, R]:
+        try:
+            yield from asyncio.shield(self.sync).__await__()  # who gives up, gives up for himself
+        except OSError:  # which the flusher has told of
+            return self.if_failed(self.response)
+        return self.response
+
+
 class Flusher:
     """Makes appended data durable, in groups."""
 
@@ -44,8 +69,14 @@ class Flusher:
         self._on_failure = on_failure
         self._dirty: dict[int, Syncable] = {}
         self._waiting: list[tuple[asyncio.Future[Any], Any]] = []
+        self._next_sync: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._failure: OSError | None = None
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether all that was noted is durable."""
+        return not self._dirty and self._task is None and self._failure is None
 
     def note(self, dirty: Syncable) -> None:
         """Take note that `dirty` has something to sync, and sync it soon."""
@@ -71,6 +102,16 @@ class Flusher:
             self._waiting.append((future, response))
         return future
 
+    def after_sync(self, response: R, if_failed: Callable[[R], R]) -> AfterSync[R]:
+        """As `when_durable`, with one future for all who ask before the next sync begins.
+
+        If the sync fails, `if_failed` makes the response that is given instead.
+        """
+        sync = self._next_sync
+        if sync is None or sync.done():
+            sync = self._next_sync = self.when_durable(None)
+        return AfterSync(response, sync, if_failed)
+
     async def flush(self) -> None:
         """Wait until all that was noted so far is durable."""
         await self.when_durable(None)
@@ -84,6 +125,7 @@ class Flusher:
         while self._dirty or self._waiting:
             dirty, self._dirty = self._dirty, {}
             waiting, self._waiting = self._waiting, []
+            self._next_sync = None
             marks = [(item, item.next_offset) for item in dirty.values()]
             files = [file for item in dirty.values() for file in item.unsynced_files()]
             try:
@@ -108,4 +150,5 @@ class Flusher:
         for future, _ in waiting:
             if not future.done():
                 future.set_exception(error)
+                future.exception()  # whoever waited may be gone; the failure itself is not missed
         self._on_failure(error)

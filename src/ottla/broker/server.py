@@ -25,7 +25,9 @@ from ottla.broker.groups import Groups
 from ottla.broker.listener import ConnectionLimits, Connections
 from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
+from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.storage import Opened, Storage
+from ottla.broker.transactions import Transactions
 from ottla.cluster.changes import (
     BrokerConfigChanged,
     Change,
@@ -61,12 +63,13 @@ class Server:
         store: MetadataStore,
         *,
         flusher: type[Flusher] = Flusher,
+        transactions: type[Transactions] = Transactions,
         serve: Callable[[Mapping[int, Route]], Mapping[int, Route]] | None = None,
     ) -> None:
         """Take the parts; nothing happens before `start`.
 
-        Tests bring a worse `flusher`, which makes appended data durable, and with `serve` put
-        something between the sessions and the handlers of requests.
+        Tests bring a worse `flusher`, which makes appended data durable, or worse coordinators of
+        `transactions`, and with `serve` put something between sessions and handlers of requests.
         """
         self._config = config
         self._ports = ports
@@ -75,8 +78,10 @@ class Server:
         self._connections: Connections | None = None
         self._storage: Storage | None = None
         self._cleaning: Cleaning | None = None
-        self._groups: Groups | None = None
+        self._coordinators: tuple[Groups, Transactions] | tuple[()] = ()
+        self._producer_ids: ProducerIds | None = None
         self._make_flusher = flusher
+        self._make_transactions = transactions
         self._flusher: Flusher | None = None
         self._serve = serve
         self._chores: list[Chore] = []
@@ -126,8 +131,10 @@ class Server:
                 entropy=self._ports.entropy,
             ),
             routes=routes() if self._serve is None else self._serve(routes()),
+            make_transactions=self._make_transactions,
         )
         self._partitions = partitions
+        self._producer_ids = node.producer_ids
         self._storage = Storage(
             config=self._config,
             ports=self._ports,
@@ -137,8 +144,9 @@ class Server:
         )
         opened = self._storage.open()
         self._cleaning = Cleaning(node, self._storage)
-        self._groups = node.groups
-        self._groups.start()
+        self._coordinators = (node.groups, node.transactions)
+        for coordinators in self._coordinators:
+            coordinators.start()
         controller.subscribe(self._on_change)
         await self._listen(node)
         self._start_background()
@@ -153,8 +161,7 @@ class Server:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._connections is not None:
             self._connections.close_all()
-        if self._groups is not None:
-            self._groups.close()
+        self._close_coordinators()
         if self._storage is not None:
             await self._close_logs(self._storage)
         if self._connections is not None:
@@ -190,9 +197,14 @@ class Server:
             log.error("logs not closed cleanly, the next start recovers them: %s", error)
         storage.abandon()
 
+    def _close_coordinators(self) -> None:
+        for coordinators in self._coordinators:
+            coordinators.close()
+        if self._producer_ids is not None:
+            self._producer_ids.close()
+
     def _give_up(self) -> None:
-        if self._groups is not None:
-            self._groups.close()
+        self._close_coordinators()
         if self._listener is not None:
             self._listener.close()
         if self._storage is not None:
@@ -262,14 +274,18 @@ class Server:
     def _fail(self, error: BaseException) -> None:
         if not self.failure.done():
             self.failure.set_exception(error)
+            self.failure.exception()  # it was logged: whoever stops us meanwhile need not look
 
     def _on_change(self, change: Change) -> None:
         assert self._storage is not None
         assert self._cleaning is not None
         if isinstance(change, TopicDeleted):
             self._cleaning.forget(change.topic.name)
-            assert self._groups is not None
-            self._groups.on_topic_deleted(change.topic.name)
+            for coordinators in self._coordinators:
+                coordinators.on_topic_deleted(change.topic.name)
+        if isinstance(change, TopicCreated | TopicDeleted | PartitionsAdded):
+            for coordinators in self._coordinators:
+                coordinators.on_topics_changed()
         match change:
             case (
                 TopicCreated(topic)

@@ -11,20 +11,21 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
+from ottla.broker.answers import COALESCED_BYTES, Answers, Slot
 from ottla.broker.complaints import Complaints
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route
+from ottla.broker.flusher import AfterSync
 from ottla.broker.read_budget import ReadBudget
 from ottla.errors import ErrorCode, WireError
-from ottla.wire.frame import SIZE, FrameReader
+from ottla.wire.frame import FrameReader
 from ottla.wire.header import (
     Request,
     RequestHeader,
     UnsupportedRequestError,
     decode_request,
-    encode_response,
 )
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.fetch import FetchRequest
@@ -32,22 +33,6 @@ from ottla.wire.messages.produce import ProduceRequest
 from ottla.wire.schema import replace
 
 log = logging.getLogger(__name__)
-
-Part = bytes | bytearray | memoryview
-
-COALESCED_BYTES: Final = 64 * 1024
-"""Parts below this size are joined before they are written; larger ones are written as they are.
-Answers do not wait for company once so many bytes of them are there."""
-
-
-class Slot:
-    """The place of one response in the queue."""
-
-    __slots__ = ("parts", "size_bytes")
-
-    def __init__(self) -> None:
-        self.parts: list[Part] | None = None
-        self.size_bytes = 0
 
 
 class Session(asyncio.BufferedProtocol):
@@ -81,14 +66,14 @@ class Session(asyncio.BufferedProtocol):
         """Of the last request: most clients speak one version of an API and have one name."""
         self._on_open = on_open
         self._on_closed = on_closed
-        self._slots: deque[Slot] = deque()
-        self._queued_bytes = 0
-        """What the responses in `_slots` weigh."""
+        self._answers = Answers()
         self._backlog: deque[bytearray] = deque()
         """Requests that arrived in one read with others and found no room; at most one read."""
         self._is_held = False
         """Whether a fetch waits.  Its answer may be large, so nothing is served meanwhile."""
         self._will_catch_up = False
+        self._sync: asyncio.Future[None] | None = None
+        """The last one that we asked to be told of."""
         self._unwritten_bytes = 0
         self._transport: asyncio.Transport | None = None
         self._is_reading = True
@@ -110,7 +95,7 @@ class Session(asyncio.BufferedProtocol):
         self._transport = None
         for future in list(self._waiting):
             future.cancel()
-        self._slots.clear()
+        self._answers.clear()
         self._backlog.clear()
         self._reader.abandon()
         self._report_held()
@@ -133,6 +118,7 @@ class Session(asyncio.BufferedProtocol):
                     self._backlog.append(bytearray(frame))  # the frame is gone with the next read
                 else:
                     self._serve(frame)
+            self._raise_fault()
         except WireError as error:
             self._refuse(error)
             return
@@ -173,7 +159,7 @@ class Session(asyncio.BufferedProtocol):
     @property
     def is_waiting(self) -> bool:
         """Whether the client waits for an answer of ours."""
-        return bool(self._slots)
+        return self._answers.count > 0
 
     def note_progress(self) -> None:
         """Take note if the peer has read some of what waits to be written to it."""
@@ -201,11 +187,12 @@ class Session(asyncio.BufferedProtocol):
 
     def _makes_room(self) -> bool:
         """Write what is ready, if it is much; return whether one more request may be served."""
-        if len(self._slots) >= self._max_in_flight or self._queued_bytes >= self._much_bytes:
+        answers = self._answers
+        if answers.count >= self._max_in_flight or answers.size_bytes >= self._much_bytes:
             self._write_ready()
-            if len(self._slots) >= self._max_in_flight:
+            if answers.count >= self._max_in_flight:
                 return False
-            if self._queued_bytes >= self._max_queued_bytes:
+            if answers.size_bytes >= self._max_queued_bytes:
                 return False
         return self._is_writable and not self._is_held
 
@@ -215,18 +202,24 @@ class Session(asyncio.BufferedProtocol):
         try:
             while self._backlog and self._makes_room():
                 self._serve(self._backlog.popleft())
+            self._raise_fault()
         except WireError as error:
             self._refuse(error)
             return
         self._write_ready()
         self._adjust_reading()
 
+    def _raise_fault(self) -> None:
+        """Raise what is wrong with the frame that comes next, once all before it are served."""
+        if self._reader.fault is not None and not self._backlog and self.is_open:
+            raise self._reader.fault
+
     def _serve(self, frame: memoryview | bytearray) -> None:
         if self._transport is None or self._transport.is_closing():
             return
         try:
             request = decode_request(frame)
-            header = request.header
+            _, header, body = request
             version = header.request_api_version
             route = self._routes.get(header.request_api_key)
             if route is None or not route.versions.low <= version <= route.versions.high:
@@ -236,7 +229,6 @@ class Session(asyncio.BufferedProtocol):
                 raise
             self._answer_with_what_we_speak(error)
             return
-        body = request.body
         context = self._context
         if context is None or context.version != version or context.client_id != header.client_id:
             context = self._context = self._make_context(self, version, header.client_id)
@@ -245,12 +237,20 @@ class Session(asyncio.BufferedProtocol):
         if type(body) is ProduceRequest and body.acks == 0:
             assert is_there, "a produce request without acks has nothing to wait for"
             return
-        slot = Slot()
-        self._slots.append(slot)
         if is_there:
-            self._fill(slot, header, result)
+            self._answers.add(header, result)
+        elif type(result) is AfterSync:
+            self._answers.add_after(header, result)
+            if result.sync is not self._sync:  # we are told once, whatever number of answers wait
+                self._sync = result.sync
+                result.sync.add_done_callback(self._on_synced)
         else:
-            self._follow(result, slot, request)
+            self._follow(result, self._answers.reserve(), request)
+
+    def _on_synced(self, sync: "asyncio.Future[None]") -> None:
+        if not sync.cancelled():
+            self._answers.settle(sync)
+            self._catch_up()
 
     def _follow(self, result: Awaitable[Any], slot: Slot, request: Request) -> None:
         """Fill `slot` once `result` is there."""
@@ -263,12 +263,15 @@ class Session(asyncio.BufferedProtocol):
             self._waiting.discard(future)
             if holds:
                 self._is_held = False
-            if future.cancelled() or self._transport is None:
+            if future.cancelled():
                 return
-            if (error := future.exception()) is not None:
+            error = future.exception()
+            if self._transport is None:
+                return
+            if error is not None:
                 self._fail(request, error)
             else:
-                self._fill(slot, request.header, future.result())
+                self._answers.fill(slot, request.header, future.result())
                 self._catch_up_soon()
 
         future.add_done_callback(done)
@@ -292,33 +295,13 @@ class Session(asyncio.BufferedProtocol):
             client_id=None,
         )
         response = route.handler(ApiVersionsRequest(), self._make_context(self, 0, None))
-        slot = Slot()
-        self._fill(slot, header, replace(response, error_code=ErrorCode.UNSUPPORTED_VERSION))
-        self._slots.append(slot)
-
-    def _fill(self, slot: Slot, header: RequestHeader, response: Any) -> None:
-        slot.parts = parts = encode_response(
-            response, header.request_api_version, correlation_id=header.correlation_id
-        )
-        slot.size_bytes = sum(map(len, parts))
-        self._queued_bytes += slot.size_bytes
+        refusal = replace(response, error_code=ErrorCode.UNSUPPORTED_VERSION)
+        self._answers.add(header, refusal)
 
     def _write_ready(self) -> None:
-        """Write the responses at the head of the queue that are there."""
-        slots = self._slots
-        if self._transport is None or not slots or slots[0].parts is None:
-            return
-        small: list[Part] = []
-        while slots and (parts := slots[0].parts) is not None:
-            size_bytes = slots.popleft().size_bytes
-            self._queued_bytes -= size_bytes
-            small.append(SIZE.pack(size_bytes))
-            if size_bytes < COALESCED_BYTES:
-                small += parts
-            else:
-                small = _write_large(self._transport, small, parts)
-        if small:
-            self._transport.write(b"".join(small))
+        """Write the responses at the head of the queue that may leave."""
+        if self._transport is not None:
+            self._answers.write_to(self._transport)
 
     def _adjust_reading(self) -> None:
         wanted = not self._backlog and not self._lacks_memory and self._makes_room()
@@ -340,18 +323,6 @@ class Session(asyncio.BufferedProtocol):
         """A handler raised: that is a bug or a broken disk, and this client must not wait."""
         log.error("request failed: api=%s peer=%s:%s", request.api.name, *self.peer, exc_info=error)
         self.abort()
-
-
-def _write_large(transport: asyncio.Transport, small: list[Part], parts: list[Part]) -> list[Part]:
-    """Write `small` and `parts` up to the last large one; return what is left to write."""
-    for part in parts:
-        if len(part) < COALESCED_BYTES:
-            small.append(part)
-            continue
-        transport.write(b"".join(small))
-        transport.write(part)
-        small = []
-    return small
 
 
 def _unsupported(request: Request) -> UnsupportedRequestError:

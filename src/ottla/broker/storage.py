@@ -152,6 +152,7 @@ class Storage:
     def abandon(self) -> None:
         """Let go of all files and write nothing more."""
         for partition in self._partitions.all():
+            partition.is_closed = True
             partition.log.abandon()
 
     def _keep_offline_points(self) -> None:

@@ -22,7 +22,8 @@ from ottla.records.batch import (
 )
 from ottla.records.builder import BatchOptions, build
 from ottla.records.compression import Compression
-from ottla.records.shapes import NO_TIMESTAMP_MS, Binary, Survey
+from ottla.records.kernel import kernel
+from ottla.records.shapes import MAX_INT64, NO_TIMESTAMP_MS, Binary, Survey
 
 _PRODUCER_DECIDES: Final = "producer"
 
@@ -43,25 +44,63 @@ class RejectedBatchError(BatchError):
         self.records = records
 
 
-def accept(data: Binary, config: LogConfig, *, now_ms: int, max_decompressed_bytes: int) -> Batch:
-    """The batch to append for what a client sent; `BatchError` if it is refused.
+class Rules:
+    """What the settings of a topic ask of a batch."""
 
-    `data` must be writable: offsets and epoch are set in it when it is appended.
-    """
-    batch = _only_batch(data)
-    _check_size(batch, config)
-    batch.check_crc()
-    _check_header(batch)
-    survey = _check_records(batch, config, max_decompressed_bytes)
-    is_stamped = config.timestamp_type is TimestampType.LOG_APPEND_TIME
-    if not is_stamped:
-        _check_timestamps(batch, survey, config, now_ms, max_decompressed_bytes)
-    if config.compression_type != _PRODUCER_DECIDES:
-        batch = _recompressed(batch, config, max_decompressed_bytes)
+    __slots__ = (
+        "_after_max_ms",
+        "_before_max_ms",
+        "_config",
+        "_max_decompressed_bytes",
+        "_max_size_bytes",
+        "_needs_keys",
+        "_takes_plain",
+    )
+
+    def __init__(self, config: LogConfig, *, max_decompressed_bytes: int) -> None:
+        self._config = config
+        self._max_decompressed_bytes = max_decompressed_bytes
+        self._needs_keys = config.is_compacted
+        self._before_max_ms = config.message_timestamp_before_max_ms
+        self._after_max_ms = min(config.message_timestamp_after_max_ms, MAX_INT64 // 2)
+        self._max_size_bytes = min(config.max_message_bytes, config.segment_bytes)
+        self._takes_plain = (
+            config.compression_type == _PRODUCER_DECIDES
+            and config.timestamp_type is TimestampType.CREATE_TIME
+        )
+        """Whether there is nothing to change in a batch that is plain."""
+
+    def accept(self, data: Binary, *, now_ms: int) -> Batch:
+        """The batch to append for what a client sent; `BatchError` if it is refused.
+
+        `data` must be writable: offsets and epoch are set in it when it is appended.
+        """
+        if (
+            self._takes_plain
+            and len(data) <= self._max_size_bytes
+            and now_ms - self._before_max_ms <= NO_TIMESTAMP_MS
+            and kernel.is_plain(data, now_ms + self._after_max_ms, self._needs_keys)
+        ):
+            return Batch(data if type(data) is memoryview else memoryview(data))
+        return self.examine(data, now_ms=now_ms)
+
+    def examine(self, data: Binary, *, now_ms: int) -> Batch:
+        """Do the same rule by rule, and make the changes that the topic asks for."""
+        config = self._config
+        batch = _only_batch(data)
         _check_size(batch, config)
-    if is_stamped:
-        batch.stamp_append_time(now_ms)
-    return batch
+        batch.check_crc()
+        _check_header(batch)
+        survey = _check_records(batch, config, self._max_decompressed_bytes)
+        is_stamped = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+        if not is_stamped:
+            _check_timestamps(batch, survey, config, now_ms, self._max_decompressed_bytes)
+        if config.compression_type != _PRODUCER_DECIDES:
+            batch = _recompressed(batch, config, self._max_decompressed_bytes)
+            _check_size(batch, config)
+        if is_stamped:
+            batch.stamp_append_time(now_ms)
+        return batch
 
 
 def _check_size(batch: Batch, config: LogConfig) -> None:

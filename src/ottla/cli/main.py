@@ -37,7 +37,9 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "produce": ("ottla.cli.produce", "Write records to a topic."),
     "serve": ("ottla.cli.serve", "Run a broker."),
     "topic": ("ottla.cli.topic.group", "Create, show, change and delete topics."),
+    "txn": ("ottla.cli.txn.group", "Show transactions, and end those that nobody else ends."),
     "version": ("ottla.cli.version", "Print the version; -v says what else is at work."),
+    "why": ("ottla.cli.why.why", "Say in words what something waits for."),
 }
 """Command -> its module, which has a `command`, and its line in `ottla --help`."""
 

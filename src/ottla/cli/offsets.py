@@ -91,6 +91,15 @@ def as_place(_ctx: click.Context, parameter: click.Parameter, value: str | None)
         raise click.BadParameter(str(error), param=parameter) from None
 
 
+def as_age_ms(_ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """The callback of an option that takes an age, like `15m`."""
+    if value is None:
+        return None
+    if (age := _AGE.fullmatch(f"-{value}")) is None:
+        raise click.BadParameter(f"{value!r} is not an age like 90s, 15m, 2h, 1d", param=parameter)
+    return int(age[1]) * _AGE_UNITS_MS[age[2]]
+
+
 Offsets = Mapping[TopicPartition, int]
 
 

@@ -16,7 +16,7 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from ottla.records._native cimport *
@@ -29,7 +29,7 @@ from ottla.records.faults import (
     wrong_count,
 )
 from ottla.records.shapes import BinaryColumn, Columns, Encoded, HeaderColumn, Survey
-from ottla.records import shapes
+from ottla.records import layout, shapes
 
 cdef extern from "Python.h":
     object PyByteArray_FromStringAndSize(const char *data, Py_ssize_t size)
@@ -39,6 +39,13 @@ cdef extern from "Python.h":
 
 cdef Py_ssize_t NOGIL_FROM_BYTES = 16384  # below this, giving up the GIL costs more than it gives
 cdef int64_t GROWTH_BYTES = 4 << 20  # what is never written to costs nothing
+cdef int64_t BATCH_HEADER_BYTES = shapes.BATCH_HEADER_BYTES
+cdef int64_t CHECKED_FROM = layout.CHECKED_FROM
+cdef int64_t LOG_OVERHEAD_BYTES = layout.LOG_OVERHEAD_BYTES
+cdef int MAGIC = layout.MAGIC
+cdef int TRANSACTIONAL_BIT = layout.TRANSACTIONAL_BIT
+cdef int64_t NO_PRODUCER_ID = layout.NO_PRODUCER_ID
+cdef int32_t NO_SEQUENCE = layout.NO_SEQUENCE
 cdef int64_t MAX_BODY_BYTES = shapes.MAX_BODY_BYTES
 cdef int64_t MAX_INT32 = shapes.MAX_INT32
 cdef int64_t MIN_RECORD_BYTES = shapes.MIN_RECORD_BYTES
@@ -367,6 +374,53 @@ def survey(section):
     if records.count:
         records.check_end()
     return Survey(max_ms, max_offset, null_keys, is_dense)
+
+
+def is_plain(data, int64_t latest_ms, bint needs_keys):
+    """Whether a batch can be appended as it is; see the Python twin."""
+    cdef _Bytes batch = _Bytes(data)
+    cdef bint is_good
+    if batch.size < NOGIL_FROM_BYTES:
+        return has_plain_header(batch) and has_plain_records(batch, latest_ms, needs_keys)
+    with nogil:
+        is_good = has_plain_header(batch) and has_plain_records(batch, latest_ms, needs_keys)
+    return is_good
+
+
+cdef bint has_plain_header(_Bytes batch) noexcept nogil:
+    cdef const uint8_t *p = batch.start
+    return (
+        batch.size >= BATCH_HEADER_BYTES
+        and <int32_t>load_be32(p + 8) == batch.size - LOG_OVERHEAD_BYTES
+        and <int8_t>p[16] == MAGIC
+        and (load_be16(p + 21) & ~TRANSACTIONAL_BIT) == 0
+        and load_be64(p) == 0
+        and <int32_t>load_be32(p + 57) >= 1
+        and <int64_t><int32_t>load_be32(p + 57) == <int64_t><int32_t>load_be32(p + 23) + 1
+        and (
+            <int64_t>load_be64(p + 43) == NO_PRODUCER_ID
+            or <int32_t>load_be32(p + 53) != NO_SEQUENCE
+        )
+        and load_be32(p + 17)
+        == crc32c_of(0, p + CHECKED_FROM, batch.size - CHECKED_FROM)
+    )
+
+
+cdef bint has_plain_records(_Bytes batch, int64_t latest_ms, bint needs_keys) noexcept nogil:
+    cdef record_cursor cursor
+    cdef record_view record
+    cdef int64_t i
+    cursor.p, cursor.end = batch.start + BATCH_HEADER_BYTES, batch.start + batch.size
+    cursor.base_offset, cursor.base_timestamp_ms = 0, <int64_t>load_be64(batch.start + 27)
+    cursor.append_time_ms, cursor.has_append_time = -1, False
+    for i in range(<int32_t>load_be32(batch.start + 57)):
+        if next_record(&cursor, &record) or skip_headers(&record):
+            return False
+        if record.offset != i or record.timestamp_ms > latest_ms:
+            return False
+        if needs_keys and record.key.size < 0:
+            return False
+    return cursor.p == cursor.end
 
 
 include "_codec_columns.pxi"

@@ -1,9 +1,12 @@
 """The C of `src/native`, as the record codec calls it; each header documents its functions."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "bytes.h" nogil:
     bint sub_overflow "__builtin_sub_overflow" (int64_t a, int64_t b, int64_t *difference)
+    uint16_t load_be16(const uint8_t *p)
+    uint32_t load_be32(const uint8_t *p)
+    uint64_t load_be64(const uint8_t *p)
     int varint_size(int64_t value)
     uint8_t *store_varint(uint8_t *p, int64_t value)
 

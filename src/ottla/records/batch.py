@@ -1,14 +1,7 @@
 """A view on the bytes of one record batch.
 
-The header is parsed once, the bytes are never copied, and the records are read only when asked
-for.  The checksum covers everything from the attributes on; base offset and leader epoch lie
-before it, so that a broker can set them in place without touching the rest.
-
-    0        8        12       16  17    21         23                 27
-    base     batch    leader   ma- crc   attributes last offset delta  base timestamp ...
-    offset   length   epoch    gic
-    ... 27             35            43           51              53             57            61
-        base timestamp max timestamp producer id  producer epoch  base sequence  record count  ...
+The header, which `layout` draws, is parsed once, the bytes are never copied, and the records are
+read only when asked for.
 """
 
 from collections.abc import Iterator
@@ -19,6 +12,26 @@ from typing import Final, Self
 from ottla.errors import BatchError, ErrorCode
 from ottla.records.compression import Compression, decompress
 from ottla.records.kernel import kernel
+from ottla.records.layout import (
+    CHECKED_FROM,
+    COMPRESSION_BITS,
+    CONTROL_BIT,
+    CRC_AT,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
+)
 from ottla.records.shapes import (
     BATCH_HEADER_BYTES,
     MAX_INT32,
@@ -28,6 +41,29 @@ from ottla.records.shapes import (
     Survey,
 )
 
+__all__ = [
+    "CHECKED_FROM",
+    "COMPRESSION_BITS",
+    "CONTROL_BIT",
+    "CRC_AT",
+    "DELETE_HORIZON_BIT",
+    "HEADER",
+    "LOG_APPEND_TIME_BIT",
+    "LOG_OVERHEAD_BYTES",
+    "MAGIC",
+    "MAX_DECOMPRESSED_BYTES",
+    "NO_LEADER_EPOCH",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "TRANSACTIONAL_BIT",
+    "UINT32",
+    "Batch",
+    "TimestampType",
+    "batches",
+    "size_of_batch",
+]  # what lies where is asked for together with the batch
+
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
 """What the records of one batch may grow to, unless the caller says otherwise.
 
@@ -35,36 +71,12 @@ A batch has 1 MiB by default, and a whole fetch 50 MiB, so no honest batch comes
 8 KiB of hostile zstd would otherwise grow to 256 MiB.
 """
 
-MAGIC: Final = 2
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
-NO_SEQUENCE: Final = -1
-NO_LEADER_EPOCH: Final = -1
-
-LOG_OVERHEAD_BYTES: Final = 12
-"""Base offset and batch length: what the batch length does not count."""
-
-_LENGTH_AT: Final = 8
-_LEADER_EPOCH_AT: Final = 12
-_MAGIC_AT: Final = 16
-CRC_AT: Final = 17
-CHECKED_FROM: Final = 21
-"""Where the attributes lie, and where the part begins that the checksum covers."""
-_MAX_TIMESTAMP_AT: Final = 35
-
-HEADER: Final = Struct(">qiibIhiqqqhii")
 _OFFSET_LENGTH_EPOCH: Final = Struct(">qii")
 _INT64: Final = Struct(">q")
 _INT32: Final = Struct(">i")
 UINT32: Final = Struct(">I")
 _INT16: Final = Struct(">h")
 _LENGTH_AND_MAGIC: Final = Struct(">i4xb")
-
-COMPRESSION_BITS: Final = 0x07
-LOG_APPEND_TIME_BIT: Final = 0x08
-TRANSACTIONAL_BIT: Final = 0x10
-CONTROL_BIT: Final = 0x20
-DELETE_HORIZON_BIT: Final = 0x40
 
 
 class TimestampType(IntEnum):
@@ -174,7 +186,7 @@ class Batch:
     @partition_leader_epoch.setter
     def partition_leader_epoch(self, epoch: int) -> None:
         """Set in place; the data must be writable."""
-        _INT32.pack_into(self.data, _LEADER_EPOCH_AT, epoch)
+        _INT32.pack_into(self.data, LEADER_EPOCH_AT, epoch)
         self._partition_leader_epoch = epoch
 
     def place(self, base_offset: int, leader_epoch: int) -> None:
@@ -243,7 +255,7 @@ class Batch:
     def stamp_append_time(self, append_time_ms: int) -> None:
         """Make this a LogAppendTime batch, in place: `append_time_ms` becomes every timestamp."""
         attributes = self.attributes | LOG_APPEND_TIME_BIT
-        _INT64.pack_into(self.data, _MAX_TIMESTAMP_AT, append_time_ms)
+        _INT64.pack_into(self.data, MAX_TIMESTAMP_AT, append_time_ms)
         _INT16.pack_into(self.data, CHECKED_FROM, attributes)
         self.attributes, self.max_timestamp_ms = attributes, append_time_ms
         self.crc = kernel.crc32c(self.data[CHECKED_FROM:])
@@ -299,8 +311,8 @@ def batches(data: Binary, *, partial_tail: bool) -> Iterator[Batch]:
     position = 0
     while position < end:
         left_bytes = end - position
-        if left_bytes > _MAGIC_AT:
-            length_bytes, magic = _LENGTH_AND_MAGIC.unpack_from(view, position + _LENGTH_AT)
+        if left_bytes > MAGIC_AT:
+            length_bytes, magic = _LENGTH_AND_MAGIC.unpack_from(view, position + LENGTH_AT)
             size_bytes = LOG_OVERHEAD_BYTES + length_bytes
             if magic == MAGIC and BATCH_HEADER_BYTES <= size_bytes <= left_bytes:
                 yield Batch(view[position : position + size_bytes])
@@ -319,15 +331,15 @@ def size_of_batch(view: memoryview) -> int:
     Raises:
         BatchError: No whole batch of magic 2 starts here.
     """
-    if len(view) <= _MAGIC_AT:
+    if len(view) <= MAGIC_AT:
         raise BatchError(
             ErrorCode.CORRUPT_MESSAGE,
             f"{len(view)} bytes are less than the header of a batch, which has "
             f"{BATCH_HEADER_BYTES}",
         )
-    if view[_MAGIC_AT] != MAGIC:
-        raise _wrong_magic(view[_MAGIC_AT])
-    size_bytes: int = LOG_OVERHEAD_BYTES + _INT32.unpack_from(view, _LENGTH_AT)[0]
+    if view[MAGIC_AT] != MAGIC:
+        raise _wrong_magic(view[MAGIC_AT])
+    size_bytes: int = LOG_OVERHEAD_BYTES + _INT32.unpack_from(view, LENGTH_AT)[0]
     if not BATCH_HEADER_BYTES <= size_bytes <= len(view):
         raise BatchError(
             ErrorCode.CORRUPT_MESSAGE,
@@ -339,10 +351,10 @@ def size_of_batch(view: memoryview) -> int:
 
 def _is_partial(view: memoryview) -> bool:
     """Whether the bytes end inside the batch.  False too where no batch starts at all."""
-    if len(view) <= _MAGIC_AT:
+    if len(view) <= MAGIC_AT:
         return True
-    size_bytes: int = LOG_OVERHEAD_BYTES + _INT32.unpack_from(view, _LENGTH_AT)[0]
-    return view[_MAGIC_AT] == MAGIC and size_bytes >= BATCH_HEADER_BYTES and size_bytes > len(view)
+    size_bytes: int = LOG_OVERHEAD_BYTES + _INT32.unpack_from(view, LENGTH_AT)[0]
+    return view[MAGIC_AT] == MAGIC and size_bytes >= BATCH_HEADER_BYTES and size_bytes > len(view)
 
 
 def _wrong_magic(magic: int) -> BatchError:

@@ -15,6 +15,7 @@ from itertools import repeat
 from operator import index
 from typing import Final
 
+from ottla.errors import BatchError
 from ottla.records.faults import (
     Fault,
     body_too_large,
@@ -23,9 +24,19 @@ from ottla.records.faults import (
     trailing_bytes,
     wrong_count,
 )
+from ottla.records.layout import (
+    CHECKED_FROM,
+    HEADER,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
+)
 from ottla.records.plain_hashes import crc32c, murmur2, murmur2_column
 from ottla.records.rows import BinaryColumnWriter, binary_rows, integers, is_valid, validity_of
 from ottla.records.shapes import (
+    BATCH_HEADER_BYTES,
     MAX_BODY_BYTES,
     MAX_INT32,
     MAX_INT64,
@@ -50,6 +61,7 @@ __all__ = [
     "decode",
     "encode",
     "encode_columns",
+    "is_plain",
     "iterate",
     "murmur2",
     "murmur2_column",
@@ -303,6 +315,42 @@ def survey(section: Section) -> Survey:
         is_dense = is_dense and offset == expected_offset
         expected_offset += 1
     return Survey(max_timestamp_ms, max_timestamp_offset, null_key_count, is_dense)
+
+
+def is_plain(data: Binary, latest_ms: int, needs_keys: bool) -> bool:
+    """Whether `data` is a batch as producers make them, and a broker may append it as it is.
+
+    One whole batch of magic 2 with a good checksum, neither compressed nor a control batch; at
+    base offset 0, with the records that it announces, at offsets 0, 1, 2 and so on; a sequence
+    number if it has a producer; timestamps of the producer's, none after `latest_ms`; and a key in
+    every record if those are needed.  What is wrong, or merely unusual, a closer look must tell.
+    """
+    view = memoryview(data)
+    if len(view) < BATCH_HEADER_BYTES:
+        return False
+    header = HEADER.unpack_from(view)
+    base_offset, length_bytes, _epoch, magic, crc, attributes, last_offset_delta = header[:7]
+    base_timestamp_ms, _max_timestamp_ms, producer_id, _, base_sequence, record_count = header[7:]
+    if (
+        LOG_OVERHEAD_BYTES + length_bytes != len(view)
+        or magic != MAGIC
+        or attributes & ~TRANSACTIONAL_BIT
+        or base_offset != 0
+        or record_count < 1
+        or record_count != last_offset_delta + 1
+        or (producer_id != NO_PRODUCER_ID and base_sequence == NO_SEQUENCE)
+        or crc32c(view[CHECKED_FROM:]) != crc
+    ):
+        return False
+    try:
+        found = survey(Section(view[BATCH_HEADER_BYTES:], record_count, 0, base_timestamp_ms))
+    except BatchError:
+        return False
+    return (
+        found.is_dense
+        and found.max_timestamp_ms <= latest_ms
+        and not (needs_keys and found.null_key_count)
+    )
 
 
 def columns(sections: Sequence[Section]) -> Columns:

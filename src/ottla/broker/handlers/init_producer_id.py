@@ -4,28 +4,42 @@ from typing import Final
 
 from ottla.broker.context import Context
 from ottla.broker.dispatch import handles
+from ottla.broker.transactions import ask
+from ottla.coordinator.txn.machine import TransactionCoordinator
 from ottla.errors import ErrorCode, StorageError
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _FIRST_EPOCH: Final = 0
 
 
-@handles(InitProducerIdRequest, versions="0-5")
+@handles(InitProducerIdRequest, versions="0-6")
 async def init_producer_id(
     request: InitProducerIdRequest, context: Context
 ) -> InitProducerIdResponse:
-    """Give an idempotent producer a new id; each gets its own, even if it had one before."""
-    if request.transactional_id is not None:
-        return _refused(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE
-            if request.transactional_id
-            else ErrorCode.INVALID_REQUEST
-        )
+    """An idempotent producer gets a new id; a transactional one what belongs to its name."""
+    if request.transactional_id == "":
+        return _refused(ErrorCode.INVALID_REQUEST)
+    producer_ids = context.node.producer_ids
     try:
-        producer_id = await context.node.producer_ids.next_id()
+        if request.transactional_id is None:
+            producer_id = await producer_ids.next_id()
+            return InitProducerIdResponse(producer_id=producer_id, producer_epoch=_FIRST_EPOCH)
+        await producer_ids.prepare()
     except StorageError:
         return _refused(ErrorCode.KAFKA_STORAGE_ERROR)
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=_FIRST_EPOCH)
+    answer = await _ask(request.transactional_id, request, context)
+    if answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
+        # It has just aborted the transaction of its predecessor: wait for that, as a retry would.
+        answer = await _ask(request.transactional_id, request, context)
+    return answer
+
+
+async def _ask(
+    transactional_id: str, request: InitProducerIdRequest, context: Context
+) -> InitProducerIdResponse:
+    return await ask(
+        context, transactional_id, TransactionCoordinator.init_producer_id, request, _refused
+    )
 
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:

@@ -1,13 +1,20 @@
 """Produce (key 0): append batches."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Final
 
 from ottla.broker.context import Context
 from ottla.broker.dispatch import handles
 from ottla.broker.partition import Appended
+from ottla.broker.transactional_produce import (
+    NO_TRANSACTIONAL_ID,
+    is_transactional,
+    keep,
+    written_in,
+)
 from ottla.broker.validation import RejectedRecord
 from ottla.errors import ErrorCode
+from ottla.model import TopicPartition
 from ottla.records.batch import COMPRESSION_BITS
 from ottla.records.compression import Compression
 from ottla.records.shapes import BATCH_HEADER_BYTES
@@ -20,6 +27,7 @@ from ottla.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from ottla.wire.schema import replace
 
 NO_REPLICA: Final = 0
 LEADER_ONLY: Final = 1
@@ -29,6 +37,10 @@ _ACKS: Final = (NO_REPLICA, LEADER_ONLY, ALL_REPLICAS)
 _ATTRIBUTES_AT: Final = 22
 """The low byte of a batch's attributes."""
 
+_NO_REFUSALS: Final[Mapping[TopicPartition, Appended]] = {}
+
+_LOST: Final = Appended(error=ErrorCode.KAFKA_STORAGE_ERROR, message="the disk failed")
+
 _FIRST_VERSION_WITH_ZSTD: Final = 7
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
@@ -37,7 +49,45 @@ _FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 def produce(
     request: ProduceRequest, context: Context
 ) -> ProduceResponse | Awaitable[ProduceResponse]:
-    """Append everything, then wait once: partitions must not queue for each other."""
+    """Append everything; what belongs to a transaction in its turn, and only if it does."""
+    if request.transactional_id is None:
+        return _append_all(request, context, None)
+    written = written_in(request, context)
+    if written is None:
+        return _append_all(request, context, _NO_REFUSALS)
+    if isinstance(written, Appended):
+        return _refuse_all(request, context, written)
+    node = context.node
+    producer_id = written.write.producer.producer_id
+    turns = node.transactions.turns
+    if written.goes_on and turns.is_free(producer_id):
+        return _append_all(request, context, _NO_REFUSALS)
+    kept = keep(request)
+
+    async def append() -> ProduceResponse | Awaitable[ProduceResponse]:
+        return _append_all(kept, context, await written.refusals(node))
+
+    return _answered(turns.run(producer_id, append))
+
+
+async def _answered(
+    appended: Awaitable[ProduceResponse | Awaitable[ProduceResponse]],
+) -> ProduceResponse:
+    """The turn ends with the append; the wait for durability comes after it."""
+    outcome = await appended
+    return outcome if isinstance(outcome, ProduceResponse) else await outcome
+
+
+def _append_all(
+    request: ProduceRequest,
+    context: Context,
+    refused: Mapping[TopicPartition, Appended] | None,
+) -> ProduceResponse | Awaitable[ProduceResponse]:
+    """Append everything, then wait once: partitions must not queue for each other.
+
+    `refused` are the partitions that must not be written in this transaction; without a transaction
+    it is None.
+    """
     node = context.node
     now_ms = node.ports.clock.now_ms()
     has_new = has_error = False
@@ -46,7 +96,7 @@ def produce(
         name, refusal = _named(request, topic, context)
         partitions = []
         for data in topic.partition_data:
-            result = refusal or _append(name, data, context, now_ms)
+            result = refusal or _append(name, data, context, now_ms, refused)
             has_new = has_new or result.is_new
             has_error = has_error or result.error is not ErrorCode.NONE
             partitions.append(_response(data.index, result))
@@ -59,8 +109,25 @@ def produce(
     if has_error and request.acks == NO_REPLICA:
         context.session.close()  # the only way to tell a producer that wants no answers
     if has_new and node.flusher is not None and request.acks == ALL_REPLICAS:
-        return node.flusher.when_durable(response)
+        return node.flusher.after_sync(response, _not_durable)
     return response
+
+
+def _not_durable(response: ProduceResponse) -> ProduceResponse:
+    """The answer if the sync fails: nobody knows what of it is on disk, so none of it counts."""
+    return replace(
+        response,
+        responses=tuple(
+            replace(
+                topic,
+                partition_responses=tuple(
+                    _response(result.index, _LOST) if not result.error_code else result
+                    for result in topic.partition_responses
+                ),
+            )
+            for topic in response.responses
+        ),
+    )
 
 
 def _named(
@@ -80,7 +147,30 @@ def _named(
     return name, None
 
 
-def _append(name: str, data: PartitionProduceData, context: Context, now_ms: int) -> Appended:
+def _refuse_all(request: ProduceRequest, context: Context, why: Appended) -> ProduceResponse:
+    if request.acks == NO_REPLICA:
+        context.session.close()
+    return ProduceResponse(
+        responses=tuple(
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=tuple(
+                    _response(data.index, why) for data in topic.partition_data
+                ),
+            )
+            for topic in request.topic_data
+        )
+    )
+
+
+def _append(
+    name: str,
+    data: PartitionProduceData,
+    context: Context,
+    now_ms: int,
+    refused: Mapping[TopicPartition, Appended] | None,
+) -> Appended:
     partitions = context.node.partitions
     found = partitions.find(name, data.index)
     if isinstance(found, ErrorCode):
@@ -93,6 +183,11 @@ def _append(name: str, data: PartitionProduceData, context: Context, now_ms: int
     records = data.records
     if not records:
         return Appended(error=ErrorCode.INVALID_RECORD, message="there are no records")
+    if refused is None:
+        if is_transactional(records):
+            return NO_TRANSACTIONAL_ID
+    elif (refusal := refused.get(TopicPartition(name, data.index))) is not None:
+        return refusal
     if context.version < _FIRST_VERSION_WITH_ZSTD and _is_zstd(records):
         return Appended(
             error=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,

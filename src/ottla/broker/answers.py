@@ -1,0 +1,133 @@
+"""The responses of one connection, in the order of their requests.
+
+Every request has its place here from the moment it was handled.  What is at the head and may leave
+is written together: a write costs more than many a response.  Nothing here waits: whoever fills a
+place, or learns that a sync is over, asks for the next `write_to`.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any, Final
+
+from ottla.broker.flusher import AfterSync
+from ottla.wire.frame import SIZE
+from ottla.wire.header import RequestHeader, encode_response
+
+Part = bytes | bytearray | memoryview
+
+COALESCED_BYTES: Final = 64 * 1024
+"""Parts below this size are joined before they are written; larger ones are written as they are.
+Answers do not wait for company once so many bytes of them are there."""
+
+
+class Slot:
+    """The place of one response, or of several in a row that leave together."""
+
+    __slots__ = ("count", "held", "parts", "size_bytes", "sync")
+
+    def __init__(self, sync: "asyncio.Future[None] | None" = None) -> None:
+        self.count = 0
+        self.sync = sync
+        """What the responses wait for, although they are known."""
+        self.held: list[tuple[RequestHeader, AfterSync[Any]]] = []
+        """Those that wait for it: if it fails, they become other ones."""
+        self.parts: list[Part] = []
+        """Frames with their sizes; none as long as nothing is there to be sent."""
+        self.size_bytes = 0
+
+
+class Answers:
+    """Responses on their way to one client."""
+
+    __slots__ = ("_slots", "count", "size_bytes")
+
+    def __init__(self) -> None:
+        self._slots: deque[Slot] = deque()
+        self.count = 0
+        """Of all that are owed to the client and were not written yet."""
+        self.size_bytes = 0
+        """What those weigh that are there to be sent."""
+
+    def reserve(self) -> Slot:
+        """A place for the next response, to be filled when it is known."""
+        return self._place(Slot())
+
+    def add(self, header: RequestHeader, response: Any) -> None:
+        """The next response."""
+        slot = self._slots[-1] if self._slots else None
+        if slot is None or not slot.parts:
+            slot = self._place(Slot())
+        else:
+            slot.count += 1
+            self.count += 1
+        self.fill(slot, header, response)
+
+    def add_after(self, header: RequestHeader, result: AfterSync[Any]) -> None:
+        """The next response, to be kept back until `settle` is told of its sync."""
+        slot = self._slots[-1] if self._slots else None
+        if slot is None or slot.sync is not result.sync:
+            slot = self._place(Slot(result.sync))
+        else:
+            slot.count += 1
+            self.count += 1
+        slot.held.append((header, result))
+
+    def _place(self, slot: Slot) -> Slot:
+        self._slots.append(slot)
+        slot.count = 1
+        self.count += 1
+        return slot
+
+    def fill(self, slot: Slot, header: RequestHeader, response: Any) -> None:
+        """Put a response where it belongs."""
+        parts = encode_response(
+            response, header.request_api_version, correlation_id=header.correlation_id
+        )
+        frame_bytes = sum(map(len, parts))
+        slot.parts.append(SIZE.pack(frame_bytes))
+        slot.parts += parts
+        slot.size_bytes += frame_bytes
+        self.size_bytes += frame_bytes
+
+    def settle(self, sync: "asyncio.Future[None]") -> None:
+        """`sync` is over, well or not: what waited for it may leave, as it is or as it became."""
+        has_failed = sync.exception() is not None
+        for slot in self._slots:
+            if slot.sync is sync:
+                slot.sync = None
+                for header, result in slot.held:
+                    response = result.response
+                    self.fill(slot, header, result.if_failed(response) if has_failed else response)
+                slot.held.clear()
+
+    def write_to(self, transport: asyncio.Transport) -> None:
+        """Write the responses at the head that are there to be sent."""
+        slots = self._slots
+        small: list[Part] = []
+        while slots and (parts := slots[0].parts):
+            slot = slots.popleft()
+            self.count -= slot.count
+            self.size_bytes -= slot.size_bytes
+            if slot.size_bytes < COALESCED_BYTES:
+                small += parts
+            else:
+                small = _write_large(transport, small, parts)
+        if small:
+            transport.write(b"".join(small))
+
+    def clear(self) -> None:
+        """Forget them all: nobody is there to read them."""
+        self._slots.clear()
+        self.count = self.size_bytes = 0
+
+
+def _write_large(transport: asyncio.Transport, small: list[Part], parts: list[Part]) -> list[Part]:
+    """Write `small` and `parts` up to the last large one; return what is left to write."""
+    for part in parts:
+        if len(part) < COALESCED_BYTES:
+            small.append(part)
+            continue
+        transport.write(b"".join(small))
+        transport.write(part)
+        small = []
+    return small

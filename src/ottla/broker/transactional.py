@@ -1,0 +1,125 @@
+"""The way into a partition for what is written in a transaction.
+
+A record must not be in a partition that its transaction does not know of: no marker would ever end
+it, and read_committed consumers would wait for ever.  So before the first write to a partition the
+coordinator is asked, and its answer is awaited until it is durable.  Right before the append, in
+the same step of the loop, we look again: the transaction may have ended while we waited.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from ottla.broker.partition import Partition
+from ottla.coordinator.txn.transaction import Producer
+from ottla.errors import ErrorCode
+from ottla.model import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.context import Node
+
+R = TypeVar("R")
+
+NOT_READY: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""Why a coordinator cannot say now whether a write is allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionalWrite:
+    """Who writes, and what its version of the request stands for (KIP-890)."""
+
+    transactional_id: str
+    producer: Producer
+    adds: bool
+    """Whether the write itself adds its partitions; in version 1 they must be there already."""
+    knows_abortable: bool
+    """Whether the client knows TRANSACTION_ABORTABLE."""
+
+
+def is_open(partition: Partition, producer: Producer) -> bool:
+    """Whether the producer's transaction has written to the partition, and goes on."""
+    known = partition.producers.of(producer.producer_id)
+    return (
+        known is not None and known.open_since_offset is not None and known.epoch == producer.epoch
+    )
+
+
+async def refusals(
+    node: "Node", write: TransactionalWrite, partitions: Mapping[TopicPartition, Partition]
+) -> dict[TopicPartition, ErrorCode]:
+    """Why some of the partitions must not be written.  Append to the others without waiting."""
+    refused = {
+        place: ErrorCode.INVALID_PRODUCER_EPOCH
+        for place, partition in partitions.items()
+        if _is_stale(partition, write.producer)
+    }
+    unopened = [
+        place
+        for place, partition in partitions.items()
+        if place not in refused and not is_open(partition, write.producer)
+    ]
+    if not unopened:
+        return refused
+    if not write.adds and not node.config.transactions.partition_verification_enable:
+        return refused
+    errors = await node.transactions.admit(
+        write.transactional_id, write.producer, unopened, adds=write.adds
+    )
+    refused.update({place: _told(error, write) for place, error in errors.items()})
+    for place, partition in partitions.items():
+        if is_open(partition, write.producer):
+            continue
+        error = node.transactions.refusal_now(write.transactional_id, write.producer, place)
+        if error:
+            refused.setdefault(place, error)
+    return refused
+
+
+class Turns:
+    """Whose turn it is: what one producer sends is appended in the order in which it came."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, asyncio.Task[object]] = {}
+
+    def is_free(self, producer_id: int) -> bool:
+        """Whether nothing of this producer waits."""
+        return producer_id not in self._last
+
+    def run(self, producer_id: int, work: Callable[[], Awaitable[R]]) -> "asyncio.Task[R]":
+        """Do `work` when all that this producer sent before is done."""
+        before = self._last.get(producer_id)
+        task = asyncio.get_running_loop().create_task(_after(before, work))
+        self._last[producer_id] = task
+        task.add_done_callback(lambda task: self._end(producer_id, task))
+        return task
+
+    def _end(self, producer_id: int, task: "asyncio.Task[R]") -> None:
+        if self._last.get(producer_id) is task:
+            del self._last[producer_id]
+
+
+async def _after(before: "asyncio.Task[object] | None", work: Callable[[], Awaitable[R]]) -> R:
+    if before is not None:
+        await asyncio.wait((before,))
+    return await work()
+
+
+def _is_stale(partition: Partition, producer: Producer) -> bool:
+    known = partition.producers.of(producer.producer_id)
+    return known is not None and producer.epoch < known.epoch
+
+
+def _told(error: ErrorCode, write: TransactionalWrite) -> ErrorCode:
+    """What a producer is told, in words that it knows."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and not write.knows_abortable:
+        return ErrorCode.INVALID_TXN_STATE
+    return error

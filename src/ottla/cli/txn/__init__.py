@@ -1,0 +1,1 @@
+"""`ottla txn`: see transactions, and end those that nobody else ends."""
