@@ -36,7 +36,7 @@ test: $(VENV)/.twins ## run all tests; ARGS="-k batch -x" goes to pytest
 	@$(PY) -m pytest -q -n auto --maxprocesses 8 $(ARGS)
 
 kills: $(VENV)/.twins ## kill a broker under load again and again; ROUNDS=50, ARGS as for test
-	@OTTLA_KILL_ROUNDS=$(ROUNDS) $(PY) -m pytest -q tests/broker/test_kills.py $(ARGS)
+	@OTTLA_KILL_ROUNDS=$(ROUNDS) $(PY) -m pytest -q tests/broker/test_kills*.py $(ARGS)
 
 demo: $(VENV)/.twins ## show in a few seconds what stands today
 	@$(BIN)/ottla demo

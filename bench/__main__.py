@@ -11,12 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import broker
+from bench import broker, groups, transactions
 from bench.harness import Outcome
 from bench.report import HEADINGS, RACES, circumstances, page, table
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 TWINS = ("compiled", "python")
+WHOLE = {"broker": broker.tables, "transactions": transactions.tables, "groups": groups.tables}
+"""Tables that are not races of twins."""
 
 
 def outcomes_of(name: str) -> list[Outcome]:
@@ -47,7 +49,7 @@ def main() -> None:
 
     tables = {}
     for name in arguments.tables or HEADINGS:
-        tables[name] = table(outcomes_of(name)) if name in RACES else broker.tables()
+        tables[name] = table(outcomes_of(name)) if name in RACES else WHOLE[name]()
         print(f"{HEADINGS[name]}\n", *tables[name], "", sep="\n")
     command = " ".join(["python -m bench", *sys.argv[1:]])
     print(*circumstances(command), sep="\n")

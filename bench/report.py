@@ -10,10 +10,24 @@ from pathlib import Path
 
 from bench.harness import ROUND_COUNT, ROUND_NS, Outcome
 
-PACKAGES = ("ottla", "aiokafka", "kafka-python", "crc32c", "kio", "pyarrow", "Cython")
+PACKAGES = (
+    "ottla",
+    "aiokafka",
+    "confluent-kafka",
+    "kafka-python",
+    "crc32c",
+    "kio",
+    "pyarrow",
+    "Cython",
+)
 
 RACES = {"records": "Record batches", "wire": "Protocol messages"}
-HEADINGS = {**RACES, "broker": "The broker"}
+HEADINGS = {
+    **RACES,
+    "broker": "The broker",
+    "transactions": "Transactions",
+    "groups": "Consumer groups",
+}
 
 
 def table(outcomes: list[Outcome]) -> list[str]:
@@ -96,8 +110,8 @@ def page(tables: dict[str, list[str]], command: str) -> str:
         "",
         "Written by `make bench ARGS=--write`; do not edit.  Both contestants of a row do the same",
         "work in the same run, which is checked before it is timed.  What each peer does is said",
-        "in `bench/records.py`, `bench/wire.py` and `bench/broker.py`.  Ratios travel between",
-        "machines; times do not.",
+        "in `bench/records.py`, `bench/wire.py`, `bench/broker.py`, `bench/transactions.py` and",
+        "`bench/groups.py`.  Ratios travel between machines; times do not.",
         "",
         *circumstances(command),
     ]

@@ -14,7 +14,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,16 +32,17 @@ from tests.broker.wire_client import WireClient, batch_of
 ROUND_COUNT = int(os.environ.get("OTTLA_KILL_ROUNDS", "10"))
 SEED = int(os.environ.get("OTTLA_KILL_SEED", "1"))
 SOURCE, TARGET, PARTITION_COUNT = "source", "target", 3
-RECORDS_A_ROUND = 20
-"""In each partition."""
-MAX_STEPS = 30
+BACKLOG = 100
+"""What there is to copy in each partition when a round begins, so that no kill hits idle time."""
+PAUSES = 0.2
+"""How often the copier pauses in the middle of a transaction, and may be killed."""
 SECONDS_PER_ROUND = 30
 
 pytestmark = pytest.mark.timeout(120 + ROUND_COUNT * SECONDS_PER_ROUND)
 
 
 class CopierProcess:
-    """A running copier."""
+    """A running copier, and a thread that counts what it does."""
 
     def __init__(self, settings: CopierSettings) -> None:
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed by `kill`)
@@ -50,16 +53,46 @@ class CopierProcess:
             stderr=self._complaints,
             text=True,
         )
-        assert self._process.stdout is not None
-        self._steps = self._process.stdout
+        self._counts: Counter[str] = Counter()
+        self._released_count = 0
+        self._has_ended = False
+        self._changed = threading.Condition()
+        self._counting = threading.Thread(target=self._count, daemon=True)
+        self._counting.start()
 
-    def next_step(self) -> str:
-        """The step that it has done next; an empty text if it has ended."""
-        return self._steps.readline().strip()
+    def wait_for(self, step: str) -> bool:
+        """Wait until it has done a step once more; False if it ends before."""
+        target = self._counts[step] + 1
+        return self._wait_until(lambda: self._counts[step] >= target)
 
-    def do_steps(self, count: int) -> bool:
-        """Wait until it has done so many steps; False if it has ended before."""
-        return all(self.next_step() for _ in range(count))
+    def wait_for_anything(self) -> bool:
+        """Wait until it has done something; False if it ends before."""
+        target = self._counts.total() + 1
+        return self._wait_until(lambda: self._counts.total() >= target)
+
+    def wait_for_pause(self) -> bool:
+        """Wait until it pauses; False if it ends before."""
+        return self._wait_until(lambda: self.is_paused)
+
+    def _wait_until(self, is_true: Callable[[], bool]) -> bool:
+        with self._changed:
+            in_time = self._changed.wait_for(
+                lambda: self._has_ended or is_true(), SECONDS_PER_ROUND
+            )
+            assert in_time, self._counts
+            return not self._has_ended
+
+    @property
+    def is_paused(self) -> bool:
+        return self._counts["paused"] > self._released_count
+
+    def release(self) -> None:
+        """Let it go on after a pause."""
+        if self.is_paused and not self._has_ended:
+            self._released_count += 1
+            assert self._process.stdin is not None
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
 
     def kill(self) -> str:
         """End it without warning, if it has not ended by itself: what it complained about.
@@ -69,10 +102,24 @@ class CopierProcess:
         if self._complaints.closed:
             return ""
         self._process.send_signal(signal.SIGKILL)
-        self._process.communicate(timeout=SECONDS_PER_ROUND)
+        self._process.wait(SECONDS_PER_ROUND)
+        self._counting.join(SECONDS_PER_ROUND)
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
         with self._complaints:
             self._complaints.seek(0)
             return self._complaints.read()
+
+    def _count(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with self._changed:
+                self._counts[line.strip()] += 1
+                self._changed.notify_all()
+        with self._changed:
+            self._has_ended = True
+            self._changed.notify_all()
 
 
 class Copied:
@@ -88,14 +135,16 @@ class Copied:
                 error = client.create_topic(name, partition_count=PARTITION_COUNT)
                 assert error == ErrorCode.NONE
 
-    def feed(self, count: int) -> None:
-        """Write so many records to each partition of the first topic."""
+    def feed(self) -> None:
+        """Write to the first topic until there is enough to do in each partition."""
+        done = [len(found) for found in self.outputs()]
         with WireClient(self.address) as client:
             for partition, known in enumerate(self._inputs):
-                numbers = range(len(known), len(known) + count)
+                numbers = range(len(known), done[partition] + BACKLOG)
                 values = [b"%d/%d" % (partition, number) for number in numbers]
-                result = client.produce(SOURCE, batch_of(*values), partition=partition)
-                assert result.error_code == ErrorCode.NONE
+                if values:
+                    result = client.produce(SOURCE, batch_of(*values), partition=partition)
+                    assert result.error_code == ErrorCode.NONE
                 known += values
 
     def outputs(self) -> list[list[bytes | None]]:
@@ -145,28 +194,36 @@ class Scene:
         self.complaints: list[str] = []
 
     def new_copier(self) -> CopierProcess:
-        return CopierProcess(replace(self.settings, seed=self.rng.randrange(2**32)))
+        return CopierProcess(replace(self.settings, pauses=PAUSES, seed=self.rng.randrange(2**32)))
 
     def play(self) -> None:
-        """One round."""
-        self.copied.feed(RECORDS_A_ROUND)
-        victims = self.rng.choice((("copier",), ("broker",), ("broker", "copier")))
-        is_alive = self.copier.do_steps(self.rng.randrange(MAX_STEPS))
+        """One round: between two steps of the copier, or right after it goes on, some are killed.
+
+        A step is a pause, because a process does a lot until it is killed.
+        """
+        self.copied.feed()
+        victims = self.rng.choice((("copier",), ("copier",), ("broker",), ("broker", "copier")))
+        is_alive = self.copier.wait_for_pause()
+        if self.rng.random() < 0.5:
+            self.copier.release()
+        if "copier" in victims:
+            self.copier.kill()
         if "broker" in victims:
             self.broker.kill()
             self.broker = serve(self._data_dir, self._port)
         if "copier" in victims:
-            self.copier.kill()
             self.copier = self.new_copier()
         elif not is_alive:
             self._replace_copier()
+        self.copier.release()
         assert self.copied.is_prefix()
 
     def finish(self) -> None:
         """Let the copier do the rest."""
         while not self.copied.is_complete():
             assert self.copied.is_prefix()
-            if not self.copier.next_step():
+            self.copier.release()
+            if not self.copier.wait_for_anything():
                 self._replace_copier()
 
     def _replace_copier(self) -> None:
@@ -197,15 +254,15 @@ def test_without_transactions_a_kill_copies_twice(tmp_path: Path) -> None:
     with unused_port() as port, serve(tmp_path / "data", port):
         copied = Copied(port)
         copied.create()
-        copied.feed(RECORDS_A_ROUND)
+        copied.feed()
         careless = CopierSettings(
             bootstrap_servers=copied.address, source=SOURCE, target=TARGET, is_transactional=False
         )
-        for hangs_after in ("sent", ""):
-            copier = CopierProcess(replace(careless, hangs_after=hangs_after))
-            steps = [copier.next_step()]
-            while steps[-1] not in ("sent", ""):
-                steps.append(copier.next_step())
-            copier.kill()
-            assert steps[-1] == "sent"
+        killed = CopierProcess(replace(careless, hangs_after="sent"))
+        assert killed.wait_for("sent")
+        killed.kill()
+        successor = CopierProcess(careless)
+        assert successor.wait_for("committed")
+        assert successor.wait_for("idle"), "it has copied the rest"
+        successor.kill()
         assert not copied.is_prefix()

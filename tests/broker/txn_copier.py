@@ -17,7 +17,9 @@ import confluent_kafka
 
 TIMEOUT_S = 30
 MAX_RECORDS = 20
-STEPS = ("joined", "idle", "polled", "sent", "offsets", "committed")
+STEPS = ("joined", "idle", "begun", "polled", "sent", "offsets", "committed")
+PAUSED_AFTER = ("begun", "sent", "offsets")
+"""The middle of a transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,8 @@ class CopierSettings:
     is_transactional: bool = True
     hangs_after: str = ""
     """A step after which it does nothing more, for those who want to kill it there."""
+    pauses: float = 0.0
+    """How likely it is to pause in the middle, until it gets a line on its standard input."""
     seed: int = 0
 
     def as_json(self) -> str:
@@ -95,7 +99,10 @@ class Copier:
                 transformed(message.value() or b""),
                 partition=message.partition() or 0,
             )
-        if not self._settings.is_transactional or self._rng.random() < 0.5:
+            if self._rng.random() < 0.1:  # else it is sent while we do something else
+                assert self._producer.flush(TIMEOUT_S) == 0
+                self._tell("begun")
+        if not self._settings.is_transactional:
             assert self._producer.flush(TIMEOUT_S) == 0
         self._tell("sent")
         if not self._settings.is_transactional:
@@ -113,10 +120,17 @@ class Copier:
 
     def _tell(self, step: str) -> None:
         assert step in STEPS
-        sys.stdout.write(f"{step}\n")
-        sys.stdout.flush()
+        _say(step)
         if step == self._settings.hangs_after:
             sys.stdin.read()
+        if step in PAUSED_AFTER and self._rng.random() < self._settings.pauses:
+            _say("paused")
+            sys.stdin.readline()
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
