@@ -14,12 +14,12 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 from ottla.errors import ConfigError
+from ottla.values import dataclass
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1

@@ -7,8 +7,9 @@ the simulation controls too.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from ottla.values import dataclass
 
 if TYPE_CHECKING:
     from ssl import SSLContext

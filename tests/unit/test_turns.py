@@ -53,6 +53,32 @@ def test_a_turn_that_fails_or_is_given_up_lets_the_next_one_in() -> None:
     assert asyncio.run(run()) == ["last"]
 
 
+def test_one_that_is_given_up_while_it_waits_does_not_let_others_past_the_first() -> None:
+    async def run() -> list[str]:
+        turns, done = Turns(), list[str]()
+        admitted = asyncio.Event()
+
+        async def first() -> None:
+            await admitted.wait()
+            done.append("first")
+
+        async def last() -> None:
+            done.append("last")
+
+        tasks = [turns.run(1, first), turns.run(1, admitted.wait), turns.run(1, last)]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        await asyncio.wait(tasks[1:2])
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert done == []
+        admitted.set()
+        await asyncio.gather(tasks[0], tasks[2])
+        return done
+
+    assert asyncio.run(run()) == ["first", "last"]
+
+
 def test_producers_do_not_wait_for_each_other_and_are_forgotten() -> None:
     async def run() -> None:
         turns = Turns()

@@ -52,8 +52,8 @@ class Cleaning:
                 await asyncio.sleep(0)
         has_room = not shrunk or self._write_starts()
         for partition in shrunk:
-            if partition.is_closed:
-                continue
+            if partition.is_closed or partition.log.is_replacing:
+                continue  # there were pauses; what is left now goes next time
             if has_room:
                 self._remove(partition.log.delete_old_segments(now_ms))
             else:
@@ -82,6 +82,9 @@ class Cleaning:
 
     async def compact(self) -> None:
         """Compact the logs that are dirty enough, the dirtiest first."""
+        for partition in self._node.partitions.all():
+            if partition.log.is_replacing:
+                await self._finish(partition)
         now_ms = self._node.ports.clock.now_ms()
         due = []
         for partition in self._node.partitions.all():
@@ -132,6 +135,17 @@ class Cleaning:
             log.info(
                 "log compacted: topic=%s partition=%d up_to=%d", *key, compaction.cleaned_offset
             )
+
+    async def _finish(self, partition: Partition) -> None:
+        """Put in place what compaction could not because the disk was full.
+
+        Before that the log must not be compacted again: new segments would get the names that the
+        last ones still have.
+        """
+        for _ in partition.log.finish_replacing():
+            await self._disk.sync_folder_aside(partition.log.folder)
+            if partition.is_closed:
+                return
 
     async def _sync(self, unsynced: Unsynced) -> None:
         """Wait for what a step of compaction left to sync; if nothing, give the loop back."""

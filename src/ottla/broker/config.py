@@ -9,7 +9,7 @@ because ignoring them would leave it unprotected.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, NamedTuple, Self
 
 from ottla.broker.ignored import reason_to_ignore, reason_to_refuse
@@ -28,6 +28,7 @@ from ottla.config import (
 from ottla.coordinator.config import GroupConfig, TransactionConfig
 from ottla.errors import ConfigError
 from ottla.log.config import CleanerConfig, LogConfig, broker_level
+from ottla.values import dataclass
 
 PLAINTEXT: Final = "PLAINTEXT"
 _LISTENER: Final = re.compile(

@@ -1,7 +1,7 @@
 """What a handler may use: the broker it belongs to, and who is asking."""
 
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field
 from typing import TYPE_CHECKING
 
 from ottla.broker.config import BrokerConfig
@@ -14,6 +14,7 @@ from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.transactions import Transactions
 from ottla.cluster.controller import Controller
 from ottla.ports import Ports
+from ottla.values import dataclass
 
 if TYPE_CHECKING:
     from ottla.broker.session import Session

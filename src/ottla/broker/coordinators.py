@@ -5,7 +5,8 @@ name of a group, belongs to the partition that its hash says, and whoever leads 
 coordinates it; on one node that is always us.
 
 A shard whose log cannot be read or written answers NOT_COORDINATOR, as in Kafka, which sends
-clients looking for the coordinator again; it is loaded anew after a pause.
+clients looking for the coordinator again; it is loaded anew after a pause.  Where nobody asks, it
+is loaded anew all the same: members may be silent and transactions may have to end.
 """
 
 import asyncio
@@ -29,6 +30,9 @@ log = logging.getLogger(__name__)
 _RELOAD_PAUSE_MS: Final = 1_000
 """How long a shard that broke as soon as it was loaded is left alone."""
 
+_UNASKED_RELOAD_PAUSE_MS: Final = 10_000
+"""How long a shard that broke is left alone if nobody asks for it."""
+
 S = TypeVar("S", bound=Shard)
 
 
@@ -45,6 +49,7 @@ class Coordinators(Generic[S]):
         self._creation: asyncio.Task[None] | None = None
         self._next_try: dict[int, float] = {}
         """When a shard may be loaded again, by the time of the loop."""
+        self._reloads: dict[int, asyncio.TimerHandle] = {}
 
     @abstractmethod
     def _new_topic(self) -> NewTopic:
@@ -113,6 +118,8 @@ class Coordinators(Generic[S]):
             self._creation.cancel()
         for task in self._loading:
             task.cancel()
+        for reload in self._reloads.values():
+            reload.cancel()
         for shard in self._shards.values():
             shard.close()
 
@@ -148,10 +155,22 @@ class Coordinators(Generic[S]):
             return None
         self._next_try[index] = loop.time() + _RELOAD_PAUSE_MS / 1000
         shard = self._shards[index] = self._new_shard(found)
+        shard.when_broken = partial(self._reload_later, index)
         task = loop.create_task(shard.load())
         self._loading.add(task)
         task.add_done_callback(partial(self._on_load_ended, shard))
         return shard
+
+    def _reload_later(self, index: int) -> None:
+        if (reload := self._reloads.pop(index, None)) is not None:
+            reload.cancel()
+        loop = asyncio.get_running_loop()
+        pause_s = _UNASKED_RELOAD_PAUSE_MS / 1000
+        self._reloads[index] = loop.call_later(pause_s, self._reload, index)
+
+    def _reload(self, index: int) -> None:
+        del self._reloads[index]
+        self._open(index)
 
     def _on_load_ended(self, shard: S, task: "asyncio.Task[None]") -> None:
         self._loading.discard(task)

@@ -11,10 +11,10 @@ The handlers of a broker are exactly the modules of `ottla.broker.handlers`.
 
 import pkgutil
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
+from ottla.values import dataclass
 from ottla.wire.registry import Api, ApiKey, api
 from ottla.wire.schema import Versions, api_of
 

@@ -13,11 +13,12 @@ session is told so and starts again.
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from ottla.errors import ErrorCode
 from ottla.ports import Entropy
+from ottla.values import dataclass
 from ottla.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,

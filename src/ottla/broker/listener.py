@@ -4,7 +4,6 @@ import asyncio
 import logging
 import mmap
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.broker.complaints import Complaints
@@ -12,6 +11,7 @@ from ottla.broker.context import Context, Node
 from ottla.broker.read_budget import ReadBudget
 from ottla.broker.session import Session
 from ottla.ports import Listener
+from ottla.values import dataclass
 from ottla.wire.frame import FrameReader, SpareBuffers, scratch_buffer
 
 log = logging.getLogger(__name__)

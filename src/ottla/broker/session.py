@@ -225,14 +225,16 @@ class Session(asyncio.BufferedProtocol):
             if route is None or not route.versions.low <= version <= route.versions.high:
                 raise _unsupported(request)
         except UnsupportedRequestError as error:
-            if not error.is_api_versions:
-                raise
             self._answer_with_what_we_speak(error)
             return
         context = self._context
         if context is None or context.version != version or context.client_id != header.client_id:
             context = self._context = self._make_context(self, version, header.client_id)
-        result = route.handler(body, context)
+        try:
+            result = route.handler(body, context)
+        except Exception as error:
+            self._fail(request, error)
+            return
         is_there = type(result) is route.api.response
         if type(body) is ProduceRequest and body.acks == 0:
             assert is_there, "a produce request without acks has nothing to wait for"
@@ -286,7 +288,12 @@ class Session(asyncio.BufferedProtocol):
             self._loop.call_soon(self._catch_up)
 
     def _answer_with_what_we_speak(self, error: UnsupportedRequestError) -> None:
-        """ApiVersions in a version we do not know: error 35 and our ranges, in v0 (KIP-511)."""
+        """ApiVersions in a version we do not know: error 35 and our ranges, in v0 (KIP-511).
+
+        Any other request that we do not know is an error.
+        """
+        if not error.is_api_versions:
+            raise error
         route = self._routes[error.key]
         header = RequestHeader(
             request_api_key=error.key,

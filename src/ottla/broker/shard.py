@@ -92,6 +92,8 @@ class Shard:
         self._loop = asyncio.get_running_loop()
         self.is_loaded = False
         self.is_broken = False
+        self.when_broken: Callable[[], None] = lambda: None
+        """Called when the shard is given up: somebody has to load another one."""
 
     async def load(self) -> None:
         """Feed the machine everything that its partition holds."""
@@ -158,6 +160,7 @@ class Shard:
             if not answer.done():
                 answer.set_exception(UnansweredError(ErrorCode.NOT_COORDINATOR, str(error)))
         self.close()
+        self.when_broken()
 
     def _replay(self, batch: Batch) -> None:
         if batch.is_control:
@@ -176,7 +179,8 @@ class Shard:
             for effect in effects:
                 match effect:
                     case Alarm(name, at_ms):
-                        self._set_alarm(name, at_ms)
+                        if refusal is None or at_ms is not None:
+                            self._set_alarm(name, at_ms)
                     case Answer(ticket, _) if refusal is not None:
                         self._refuse(ticket, refusal)
                     case _ if refusal is not None:

@@ -11,7 +11,6 @@ next start, but must never run ahead: what lies below one and is damaged is repo
 import asyncio
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.broker.config import BrokerConfig
@@ -24,6 +23,7 @@ from ottla.errors import ErrorCode, StorageError
 from ottla.log import checkpoints, files
 from ottla.log.log import Log
 from ottla.ports import Ports
+from ottla.values import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ the same step of the loop, we look again: the transaction may have ended while w
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ottla.broker.partition import Partition
 from ottla.coordinator.txn.transaction import Producer
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 
 if TYPE_CHECKING:
     from ottla.broker.context import Node
@@ -86,7 +86,8 @@ class Turns:
     """Whose turn it is: what one producer sends is appended in the order in which it came."""
 
     def __init__(self) -> None:
-        self._last: dict[int, asyncio.Task[object]] = {}
+        self._last: dict[int, asyncio.Future[None]] = {}
+        """For each producer, what is done when all that it sent so far is."""
 
     def is_free(self, producer_id: int) -> bool:
         """Whether nothing of this producer waits."""
@@ -94,18 +95,25 @@ class Turns:
 
     def run(self, producer_id: int, work: Callable[[], Awaitable[R]]) -> "asyncio.Task[R]":
         """Do `work` when all that this producer sent before is done."""
+        loop = asyncio.get_running_loop()
         before = self._last.get(producer_id)
-        task = asyncio.get_running_loop().create_task(_after(before, work))
-        self._last[producer_id] = task
-        task.add_done_callback(lambda task: self._end(producer_id, task))
+        over: asyncio.Future[None] = loop.create_future()
+        self._last[producer_id] = over
+
+        def end(_: "asyncio.Future[Any]") -> None:
+            if before is not None and not before.done():
+                before.add_done_callback(end)  # given up while it waited: the next still has to
+                return
+            over.set_result(None)
+            if self._last.get(producer_id) is over:
+                del self._last[producer_id]
+
+        task = loop.create_task(_after(before, work))
+        task.add_done_callback(end)
         return task
 
-    def _end(self, producer_id: int, task: "asyncio.Task[R]") -> None:
-        if self._last.get(producer_id) is task:
-            del self._last[producer_id]
 
-
-async def _after(before: "asyncio.Task[object] | None", work: Callable[[], Awaitable[R]]) -> R:
+async def _after(before: "asyncio.Future[None] | None", work: Callable[[], Awaitable[R]]) -> R:
     if before is not None:
         await asyncio.wait((before,))
     return await work()

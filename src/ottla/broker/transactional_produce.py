@@ -5,7 +5,6 @@ coordinator, so the request is copied: the buffer that it came in is gone with t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +16,7 @@ from ottla.model import TopicPartition
 from ottla.ports import Buffer
 from ottla.records.batch import NO_PRODUCER_ID, TRANSACTIONAL_BIT
 from ottla.records.shapes import BATCH_HEADER_BYTES
+from ottla.values import dataclass
 from ottla.wire.messages.produce import ProduceRequest
 from ottla.wire.schema import replace
 
@@ -37,6 +37,34 @@ NO_TRANSACTIONAL_ID: Final = Appended(
     message="transactional records need a transactional id in the request",
 )
 
+_CAME_LATER: Final = Appended(
+    error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    message="the partition was created while the request waited for the coordinator",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Where a request may write in its transaction, at the moment of the append."""
+
+    partitions: Mapping[TopicPartition, Partition]
+    refused: Mapping[TopicPartition, Appended]
+
+    def refusal(self, found: Partition, records: Buffer) -> Appended | None:
+        """Why `records` must not be appended to `found`.
+
+        A topic may have come, or made way for another one, since the coordinator was asked.
+        """
+        place = TopicPartition(found.topic, found.index)
+        refusal = self.refused.get(place)
+        if refusal is None and self.partitions.get(place) is not found:
+            return _CAME_LATER if is_transactional(records) else None
+        return refusal
+
+
+NO_TRANSACTION: Final = Admission({}, {})
+"""For requests of transactional producers that write nothing in a transaction."""
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -51,8 +79,8 @@ class Written:
         """Whether every partition has had a write of this transaction: then nobody is asked."""
         return all(is_open(p, self.write.producer) for p in self.partitions.values())
 
-    async def refusals(self, node: "Node") -> dict[TopicPartition, Appended]:
-        """What to answer for partitions that must not be written."""
+    async def admission(self, node: "Node") -> Admission:
+        """Ask the coordinator where it is needed.  Append without waiting."""
         errors = await refusals(node, self.write, self.partitions)
         told = {place: _explained(error, self.write) for place, error in errors.items()}
         for place, partition in self.partitions.items():
@@ -62,7 +90,7 @@ class Written:
                     message=f"producer {self.write.producer.producer_id} is new here and begins "
                     f"with sequence number {self.first_sequences[place]}, not with 0",
                 )
-        return told
+        return Admission(self.partitions, told)
 
     def _has_gap(self, place: TopicPartition, partition: Partition) -> bool:
         """Whether something that was sent before has not arrived.

@@ -5,7 +5,6 @@ that its header announces, keys where the topic is compacted, timestamps in rang
 also ask for LogAppendTime or another compression; then the batch is changed here.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.errors import BatchError, ErrorCode
@@ -24,6 +23,7 @@ from ottla.records.builder import BatchOptions, build
 from ottla.records.compression import Compression
 from ottla.records.kernel import kernel
 from ottla.records.shapes import MAX_INT64, NO_TIMESTAMP_MS, Binary, Survey
+from ottla.values import dataclass
 
 _PRODUCER_DECIDES: Final = "producer"
 

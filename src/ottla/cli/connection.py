@@ -6,10 +6,11 @@ without.
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+
+from ottla.values import dataclass
 
 if TYPE_CHECKING:
     from ottla.client.basic.client import BasicClient

@@ -6,7 +6,7 @@ where the partitions ended when it began.
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -17,6 +17,7 @@ from ottla.cli.offsets import END, START, Place, as_place, resolve
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.errors import ErrorCode, NotFoundError
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 
 if TYPE_CHECKING:
     from ottla.client.basic.client import BasicClient

@@ -10,11 +10,11 @@ import binascii
 import json
 import select
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import UnsupportedOperation
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from ottla.records.shapes import Unwritten
+from ottla.values import dataclass
 
 CHUNK_BYTES: Final = 256 * 1024
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024

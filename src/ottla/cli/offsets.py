@@ -14,7 +14,6 @@
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 
 if TYPE_CHECKING:
     from ottla.client.basic.client import BasicClient

@@ -8,13 +8,13 @@ with raw numbers, and nothing else to stdout.  Text is for people where it goes 
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
 from ottla.cli.quantities import human
 from ottla.errors import OttlaError
+from ottla.values import dataclass
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -7,6 +7,7 @@ A second one stops at once, which loses nothing that was acknowledged.
 
 import asyncio
 import errno
+import gc
 import logging
 import socket
 import time
@@ -100,7 +101,7 @@ def command(
         raise click.UsageError("--ephemeral has a folder of its own; leave out --data-dir")
     given = read_settings(config_file) if config_file is not None else {}
     given |= parse_pairs("-X", settings)
-    with _folder(data_dir, ephemeral) as folder:
+    with _folder(data_dir, ephemeral) as folder, _garbage_kept():
         given |= settings_from_options(given, folder, ephemeral, **options)
         config = checked_config(given)
         _start_logging(output.verbose)
@@ -159,6 +160,16 @@ def checked_config(given: Mapping[str, object]) -> "BrokerConfig":
 
 
 @contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Collect no garbage before the start is over: it makes much, and throws away little."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@contextmanager
 def _folder(data_dir: Path | None, ephemeral: bool) -> Iterator[str | None]:
     """The data directory that options ask for, removed in the end if it is a temporary one."""
     if not ephemeral:
@@ -189,6 +200,8 @@ async def _serve(config: "BrokerConfig", output: Output) -> None:
     async with Supervisor() as supervisor:
         supervisor.stop_on_signals()
         server, opened = await _start(config)
+        gc.freeze()  # what is there now stays, and need not be looked at again and again
+        gc.enable()
         try:
             _banner(output, config, server, opened, time.monotonic() - started)
             stopping = asyncio.ensure_future(supervisor.stopping())

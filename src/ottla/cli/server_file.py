@@ -4,7 +4,6 @@ In TOML a dotted name may be written as it is (`log.retention.hours = 24`), quot
 all three mean the same here.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +18,8 @@ def read_settings(path: Path) -> dict[str, object]:
         raise ConfigError(f"{path}: {error}") from None
     if path.suffix == ".properties":
         return dict(_properties(path, text))
+    import tomllib  # here, because most brokers start without a file
+
     try:
         return dict(_flattened(tomllib.loads(text)))
     except tomllib.TOMLDecodeError as error:

@@ -5,7 +5,7 @@ they fall back to.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import Final, NamedTuple, Self, TypeVar
 
@@ -24,6 +24,7 @@ from ottla.config import Kind, Setting, settings_of, to_strings, unknown_setting
 from ottla.errors import ConfigError, ErrorCode
 from ottla.log.config import LogConfig, broker_level
 from ottla.model import topic_name_error
+from ottla.values import dataclass
 
 MAX_VALUE_LENGTH: Final = 2**15 - 1
 

@@ -5,10 +5,11 @@ transaction, and a broker that starts uses it on what it finds in the store.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias, assert_never
 
 from ottla.cluster.image import NO_SETTINGS, BrokerImage, ClusterImage, TopicImage
+from ottla.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ it, or for all brokers), or in its file, or are defaults: `Layers` knows them in
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -19,6 +18,7 @@ from ottla.config import (
     value_of,
 )
 from ottla.log.config import LogConfig, broker_level
+from ottla.values import dataclass
 
 ALL_BROKERS: Final = ""
 

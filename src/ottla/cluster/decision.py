@@ -5,12 +5,13 @@ one topic or resource of a request, never its neighbors.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, Protocol, Self, TypeVar
 
 from ottla.cluster.changes import Change
 from ottla.cluster.store.interface import Operation
 from ottla.errors import ErrorCode
+from ottla.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

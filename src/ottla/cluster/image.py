@@ -5,11 +5,12 @@ read it across an `await`, and two lookups in it always agree.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final
 
 from ottla.model import INTERNAL_TOPICS
+from ottla.values import dataclass
 
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 

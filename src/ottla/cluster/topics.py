@@ -5,7 +5,7 @@ Pure: the functions here look at brokers and settings, and answer with partition
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Self
 
 from ottla.cluster.decision import Refusal
@@ -13,6 +13,7 @@ from ottla.cluster.image import BrokerImage, ClusterImage, PartitionImage, Topic
 from ottla.cluster.placement import place
 from ottla.errors import ErrorCode
 from ottla.model import collision_key, topic_name_error
+from ottla.values import dataclass
 
 BROKER_DECIDES: Final = -1
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000

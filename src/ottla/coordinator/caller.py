@@ -1,6 +1,6 @@
 """Who asks a coordinator."""
 
-from dataclasses import dataclass
+from ottla.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,6 @@ Where Kafka's default needs three brokers (the replication of internal topics), 
 what a single node can do, and what Kafka's own sample configuration says.
 """
 
-from dataclasses import dataclass
-
 from ottla.config import (
     DAY_MS,
     HOUR_MS,
@@ -20,6 +18,7 @@ from ottla.config import (
     setting,
 )
 from ottla.errors import ConfigError
+from ottla.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ reports, and a machine may decide on state that is not yet on disk.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from ottla.model import TopicPartition
 from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from ottla.values import dataclass
 
 Ticket: TypeAlias = int
 """Stands for a request that waits for its answer; the shell hands tickets out, and never twice."""
@@ -37,7 +37,8 @@ class Persist:
     """Append `records` to the machine's log as one batch, and `apply` each of them at once.
 
     A batch above `max.message.bytes` is not written, and nothing of it applied: the answers behind
-    it in the same list become errors, and everything else behind it but alarms is dropped.
+    it in the same list become errors, alarms are set and none is canceled, and everything else
+    behind it is dropped.
 
     With a producer they are part of its transaction, and count when that is committed.
     """

@@ -18,10 +18,10 @@ number.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla.errors import BatchError
+from ottla.log import files
 from ottla.log.cleaned_transactions import CleanedTransactions
 from ottla.log.compaction_filter import (
     BYTES_PER_EFFORT_US,
@@ -40,6 +40,7 @@ from ottla.log.scan import Fault, damaged, whole_batches
 from ottla.log.segment import Segment
 from ottla.ports import Disk, File
 from ottla.records.batch import MAX_DECOMPRESSED_BYTES, Batch
+from ottla.values import dataclass
 
 CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
 """Beside the other checkpoints, in their format: up to where each partition is clean."""
@@ -355,7 +356,8 @@ class CleanedSegments:
 
     def write_out(self) -> Files:
         """The files to sync before the segments can be put in place."""
-        self._written = [file for segment in self.segments for file in segment.write_out()]
+        for segment in self.segments:
+            self._written += segment.write_out()
         return self._written
 
     def close_indexes(self) -> None:
@@ -374,6 +376,18 @@ class CleanedSegments:
         first.close()
         for path in first.paths():
             self._disk.remove(path)
+        self._remove_swapped_indexes()
+
+    def _remove_swapped_indexes(self) -> None:
+        """Indexes are renamed before their segment: where that failed, some went ahead.
+
+        The next segment that begins here must not take them for its own.
+        """
+        for segment in self.segments:
+            for kind in files.SEGMENT_KINDS:
+                path = files.path_of(self._log.folder, segment.base_offset, kind, files.SWAP)
+                if self._disk.exists(path):
+                    self._disk.remove(path)
 
 
 def grouped(segments: Iterable[Segment], max_bytes: int) -> Iterator[list[Segment]]:

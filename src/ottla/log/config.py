@@ -8,7 +8,6 @@ them work; `remote.storage.enable` alone is refused, because nobody could keep i
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Self
 
@@ -34,6 +33,7 @@ from ottla.config import (
 from ottla.errors import ConfigError
 from ottla.records.batch import TimestampType
 from ottla.records.compression import LEVELS, Compression
+from ottla.values import dataclass
 
 PRODUCER_DECIDES: Final = "producer"
 UNLIMITED: Final = -1

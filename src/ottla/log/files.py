@@ -5,7 +5,10 @@ suffix says that a file is not, or no longer, part of the log: `.deleted` waits 
 `.cleaned` is being written by compaction, `.swap` is complete and takes the place of others.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
+
+from ottla.ports import Disk, File
 
 LOG: Final = ".log"
 OFFSET_INDEX: Final = ".index"
@@ -58,6 +61,28 @@ def parse_name(name: str) -> LogFile | None:
     kind, _, state = rest.partition(".")
     file = LogFile(int(digits), dot + kind, f".{state}" if state else "")
     return file if file.kind in _KINDS and file.state in _STATES else None
+
+
+def rewritten(disk: Disk, path: str, data: bytes) -> File:
+    """A file with nothing but `data` in it.  It still needs a sync, and its folder too.
+
+    After an `OSError` it may have anything in it, and is closed: on a full disk there is a next try
+    with every request.
+    """
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        file.write(0, data)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def close_all(opened: Iterable[File]) -> None:
+    """Let go of files whose content does not matter."""
+    for file in opened:
+        file.close()
 
 
 def folder_of(topic: str, partition: int) -> str:

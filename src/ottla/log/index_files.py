@@ -40,18 +40,19 @@ class IndexFiles(NamedTuple):
     def write(self, indexes: Indexes, transactions: TransactionIndex) -> list[File]:
         """Write all indexes.  The files still need a sync, and their folder too."""
         offsets, times = indexes.to_bytes()
-        written = [self._write(files.OFFSET_INDEX, offsets), self._write(files.TIME_INDEX, times)]
+        content = {files.OFFSET_INDEX: offsets, files.TIME_INDEX: times}
         # Most segments have no aborted transactions and no file for them.  One that is there is
         # emptied rather than removed: the sync of its content is waited for.
         if transactions or self.disk.exists(self.path_of(files.TRANSACTION_INDEX)):
-            written.append(self._write(files.TRANSACTION_INDEX, transactions.to_bytes()))
+            content[files.TRANSACTION_INDEX] = transactions.to_bytes()
+        written: list[File] = []
+        try:
+            for kind, data in content.items():
+                written.append(files.rewritten(self.disk, self.path_of(kind), data))
+        except OSError:
+            files.close_all(written)
+            raise
         return written
-
-    def _write(self, kind: str, data: bytes) -> File:
-        file = self.disk.open(self.path_of(kind), create=True)
-        file.truncate(0)
-        file.write(0, data)
-        return file
 
     def load_transactions(self) -> TransactionIndex:
         """The transactions that were aborted in the segment.

@@ -132,9 +132,16 @@ class Log(LogView):
             self._begin_segment(self.next_offset, now_ms)
 
     def _begin_segment(self, base_offset: int, now_ms: int) -> None:
-        if self._segments.all:
-            self._ledger.note(self._producers.write(base_offset), close_after=True)
-        self._segments.begin(base_offset, now_ms)
+        if not self._segments.all:
+            self._segments.begin(base_offset, now_ms)
+            return
+        snapshot = self._producers.write(base_offset)
+        try:
+            self._segments.begin(base_offset, now_ms)
+        except OSError:
+            snapshot.close()
+            raise
+        self._ledger.note(snapshot, close_after=True)
 
     # Removing
 
@@ -240,6 +247,18 @@ class Log(LogView):
         yield from self._segments.replacing(old, new)
         self._producers.keep(segment.base_offset for segment in self.segments)
 
+    def finish_replacing(self) -> Iterator[None]:
+        """Go on with a replacement that an error broke off, and remove the old segments.
+
+        At each pause the folder must be synced before it goes on.
+        """
+        broken_off = self._segments.replaced
+        assert broken_off is not None, self
+        yield from self._segments.finish_replacing()
+        self._producers.keep(segment.base_offset for segment in self.segments)
+        for path in [path for segment in broken_off.old for path in segment.paths()]:
+            self._disk.remove(path)
+
     def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment]) -> list[str]:
         """Do all of it now: the files of the old segments, which can be removed."""
         for _ in self.replacing(old, new):
@@ -249,7 +268,7 @@ class Log(LogView):
     @property
     def is_replacing(self) -> bool:
         """Whether segments are being replaced, so that none may be deleted now."""
-        return self._segments.is_replacing
+        return self._segments.replaced is not None
 
     # Durability
 

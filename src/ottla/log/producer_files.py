@@ -79,9 +79,8 @@ class ProducerFiles:
 
     def write(self, offset: int) -> File:
         """Write what is known of the batches below `offset`.  It still needs a sync."""
-        file = self._disk.open(files.path_of(self._folder, offset, files.SNAPSHOT), create=True)
-        file.truncate(0)
-        file.write(0, self.states.snapshot())
+        path = files.path_of(self._folder, offset, files.SNAPSHOT)
+        file = files.rewritten(self._disk, path, self.states.snapshot())
         if offset not in self._offsets:
             self._offsets.append(offset)
             self._offsets.sort()

@@ -12,7 +12,6 @@ any number: Kafka gave up DUPLICATE_SEQUENCE_NUMBER and UNKNOWN_PRODUCER_ID for 
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, StorageError, WireError
@@ -20,6 +19,7 @@ from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, 
 from ottla.records.control import Marker, read_marker
 from ottla.records.crc32c import crc32c
 from ottla.records.shapes import MAX_INT32, NO_TIMESTAMP_MS
+from ottla.values import dataclass
 from ottla.wire.stored.log_files import ProducerEntry, ProducerSnapshot
 from ottla.wire.stored.versioned import decode_versioned, encode_versioned
 

@@ -12,7 +12,7 @@ segments is not: power loss can take the end of one file and spare the next.
 import logging
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Final, TypeGuard
 
@@ -33,6 +33,7 @@ from ottla.log.swap import finish_swap
 from ottla.log.transaction_index import TransactionIndex
 from ottla.ports import Disk
 from ottla.records.batch import Batch
+from ottla.values import dataclass
 
 log = logging.getLogger(__name__)
 

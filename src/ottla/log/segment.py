@@ -7,7 +7,6 @@ kept in memory before it is needed.  The indexes of the segment that is written 
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla.errors import StorageError
@@ -20,6 +19,7 @@ from ottla.log.scan import Spot, headers, read_batch
 from ottla.log.transaction_index import TransactionIndex
 from ottla.ports import Disk, File
 from ottla.records.batch import Batch
+from ottla.values import dataclass
 
 MAX_RESUME_POINTS: Final = 16
 """How many readers of one segment can go on reading without a search."""

@@ -7,22 +7,29 @@ written here is noted in the ledger, which knows what a sync must cover.
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.log import files, swap
 from ottla.log.config import LogConfig
 from ottla.log.durability import SyncLedger
 from ottla.log.segment import Segment
-from ottla.ports import Disk
+from ottla.ports import Disk, File
 
 MAX_WARM_SEGMENTS: Final = 2
 """How many segments beside the last one keep their indexes in memory."""
 
 
+class Replacement(NamedTuple):
+    """Segments that are to make way, and those that take their place."""
+
+    old: Sequence[Segment]
+    new: Sequence[Segment]
+
+
 class Segments:
     """The segments of the log in `folder`, oldest first."""
 
-    __slots__ = ("_disk", "_ledger", "_warm", "all", "config", "failure", "folder", "is_replacing")
+    __slots__ = ("_disk", "_ledger", "_warm", "all", "config", "failure", "folder", "replaced")
 
     def __init__(
         self,
@@ -40,8 +47,8 @@ class Segments:
         self._warm: list[Segment] = []
         self.failure: OSError | None = None
         """Why nothing may be written until the log is opened anew: see `begin`."""
-        self.is_replacing = False
-        """Whether segments are about to be replaced, past the point where that could be undone."""
+        self.replaced: Replacement | None = None
+        """What is about to be replaced, past the point where that could be undone."""
 
     def from_offset(self, offset: int) -> Iterator[Segment]:
         """The segment where `offset` belongs, and those after it."""
@@ -83,17 +90,21 @@ class Segments:
         After an `OSError` nothing has changed, with one exception: if a folder cannot be synced,
         nobody knows which names are on disk, and nothing may be written any more.
         """
-        if self.all:
-            self.write_out()
-        else:
+        if not self.all:
             # The folder may be there since a crash, and its name still not be durable.
             self._disk.make_folder(self.folder)
             self._sync(self.folder.rpartition("/")[0])
-        segment = Segment.create(self._disk, self.folder, self.config, base_offset)
+        sealed = self.all[-1].write_out() if self.all else []
+        try:
+            segment = Segment.create(self._disk, self.folder, self.config, base_offset)
+            # Records in a file without a name would be lost, however often they were synced.
+            self._sync(self.folder)
+        except OSError:
+            files.close_all(sealed[1:])  # the first one is the segment's own
+            raise
         segment.created_ms = now_ms
-        # Records in a file without a name would be lost, however often they were synced.
-        self._sync(self.folder)
         if self.all:
+            self._note(sealed)
             self.all[-1].next_offset = base_offset
             self.all[-1].forget_indexes()
         self.all.append(segment)
@@ -107,9 +118,13 @@ class Segments:
 
     def write_out(self) -> None:
         """Give the unused room of the last segment back, and write its indexes."""
-        last = self.all[-1]
-        for file in last.write_out():
-            self._ledger.note(file, close_after=file is not last.file)
+        self._note(self.all[-1].write_out())
+
+    def _note(self, sealed: Sequence[File]) -> None:
+        own, *indexes = sealed
+        self._ledger.note(own)
+        for file in indexes:
+            self._ledger.note(file, close_after=True)
 
     def keep_warm(self, segment: Segment) -> None:
         """Bound the memory that the indexes of old segments take while somebody reads there."""
@@ -184,8 +199,11 @@ class Segments:
         for a loss.
 
         At each pause the folder must be synced before it goes on.  The log may be read and written
-        meanwhile; whoever deletes segments looks at `is_replacing`.  At the end the files of the
-        old segments end in `.deleted` and can be removed.
+        meanwhile; whoever deletes segments looks at `replaced`.  At the end the files of the old
+        segments end in `.deleted` and can be removed.
+
+        After an `OSError` everything can be undone while `replaced` is None, as `swap.offer` says;
+        otherwise nothing may be done about the segments before `finish_replacing` is through.
         """
         assert new[0].base_offset == old[0].base_offset, (old, new)
         assert new[-1].next_offset == old[-1].end_before(old[-1].next_offset)[1], (old, new)
@@ -194,11 +212,19 @@ class Segments:
         first = self.all.index(old[0])
         assert self.all[first : first + len(old)] == list(old), old
         assert old[-1] is not self.all[-1], "the last segment is still written to"
-        self.is_replacing = True
-        yield from swap.decide(new)
-        self._take_over(old, new)
+        swap.decide(new)
+        self.replaced = Replacement(old, new)
+        yield from self.finish_replacing()
+
+    def finish_replacing(self) -> Iterator[None]:
+        """Carry out what was decided, from its beginning or from wherever an error broke it off."""
+        assert self.replaced is not None, self.folder
+        old, new = self.replaced
+        yield
+        if new[0] not in self.all:
+            self._take_over(old, new)
         yield from swap.carry_out(old, new)
-        self.is_replacing = False
+        self.replaced = None
 
     def _take_over(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
         """Be a log of the `new` segments, in memory."""

@@ -36,20 +36,20 @@ def offer(new: Sequence[Segment]) -> Iterator[None]:
     yield
 
 
-def decide(new: Sequence[Segment]) -> Iterator[None]:
+def decide(new: Sequence[Segment]) -> None:
     """Rename the first segment; from here on there is no way back.
 
-    At the pause the folder must be synced before anything else happens to the old segments.
+    The folder must be synced before anything else happens to the old segments.
     """
     new[0].rename(files.SWAP)
-    yield
 
 
 def carry_out(old: Sequence[Segment], new: Sequence[Segment]) -> Iterator[None]:
     """Give `new` segments the names of the `old` ones, with a sync of the folder at each pause.
 
     Before the first one, the old segments end in `.deleted`, and the new ones are the log.  Should
-    it never go on, recovery does the rest.
+    it never go on, recovery does the rest.  After an error it can be begun again: what has its new
+    name already keeps it.
     """
     for segment in old:
         segment.rename(files.DELETED)

@@ -5,7 +5,6 @@
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.records.batch import (
@@ -38,6 +37,7 @@ from ottla.records.shapes import (
     Unwritten,
     UnwrittenColumns,
 )
+from ottla.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

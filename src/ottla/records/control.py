@@ -4,7 +4,6 @@ A control record's key is a version and a type.  Two types end transactions; the
 KRaft's own log.  Readers skip what they do not know, so that brokers can add types.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 from ottla.errors import BatchError, ErrorCode
 from ottla.records.batch import NO_LEADER_EPOCH, Batch
 from ottla.records.builder import BatchOptions, build
+from ottla.values import dataclass
 
 _KEY: Final = Struct(">hh")
 _MARKER: Final = Struct(">hi")

@@ -26,6 +26,8 @@ CRC_AT: Final = 17
 CHECKED_FROM: Final = 21
 """Where the attributes lie, and where the part begins that the checksum covers."""
 MAX_TIMESTAMP_AT: Final = 35
+PRODUCER_AT: Final = 43
+"""Where producer id, epoch and base sequence lie, one after the other."""
 
 MAGIC: Final = 2
 NO_PRODUCER_ID: Final = -1

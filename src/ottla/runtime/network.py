@@ -40,8 +40,10 @@ class RealNetwork:
     ) -> RealListener:
         """As the port says; port 0 takes a free one, `""` is every address of the machine."""
         loop = asyncio.get_running_loop()
+        # As bytes, a name that is plain is taken as it is; as text, all of IDNA is imported for it.
+        name = host.encode("ascii") if host.isascii() else host
         found = await loop.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         addresses = list(dict.fromkeys((family, to[0]) for family, _, _, _, to in found))
         sockets = _bind_all(addresses, port)

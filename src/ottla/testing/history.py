@@ -15,10 +15,10 @@ import abc
 import enum
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from ottla.testing.cycles import cycles
+from ottla.values import dataclass
 
 Partition = str
 Value = Hashable

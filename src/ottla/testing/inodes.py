@@ -7,8 +7,9 @@ changes that were made since the last sync, because power loss may keep any of t
 import enum
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from ottla.values import dataclass
 
 SECTOR_BYTES: Final = 512
 """What a disk writes atomically: a torn write is torn between sectors, or at a file's end."""

@@ -22,7 +22,7 @@ import os
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Any, Final, Self, TextIO, TypeVar
 
@@ -33,6 +33,7 @@ from ottla.testing.entropy import SimEntropy
 from ottla.testing.loop import Order, SimLoop, StuckError, handle_context
 from ottla.testing.network import SimNetwork
 from ottla.testing.process import Process, context_of, current_process, process_of
+from ottla.values import dataclass
 
 TRACE_TAIL_LINES: Final = 25
 """How many of the last events a failing run shows."""

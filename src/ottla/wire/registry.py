@@ -5,12 +5,12 @@ first used, because a broker needs a quarter of them to serve its first client. 
 in lower case is the name of its module in `ottla.wire.messages`.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
 from typing import Any
 
+from ottla.values import dataclass
 from ottla.wire.schema import Versions, api_of
 
 

@@ -10,7 +10,6 @@ Nothing here encodes or decodes: `ottla.wire.compiler` reads the declarations.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from types import NoneType, UnionType
 from typing import (
@@ -24,6 +23,8 @@ from typing import (
     get_args,
     get_origin,
 )
+
+from ottla.values import dataclass
 
 T = TypeVar("T")
 

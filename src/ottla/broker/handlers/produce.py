@@ -1,20 +1,21 @@
 """Produce (key 0): append batches."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from typing import Final
 
 from ottla.broker.context import Context
 from ottla.broker.dispatch import handles
 from ottla.broker.partition import Appended
 from ottla.broker.transactional_produce import (
+    NO_TRANSACTION,
     NO_TRANSACTIONAL_ID,
+    Admission,
     is_transactional,
     keep,
     written_in,
 )
 from ottla.broker.validation import RejectedRecord
 from ottla.errors import ErrorCode
-from ottla.model import TopicPartition
 from ottla.records.batch import COMPRESSION_BITS
 from ottla.records.compression import Compression
 from ottla.records.shapes import BATCH_HEADER_BYTES
@@ -37,8 +38,6 @@ _ACKS: Final = (NO_REPLICA, LEADER_ONLY, ALL_REPLICAS)
 _ATTRIBUTES_AT: Final = 22
 """The low byte of a batch's attributes."""
 
-_NO_REFUSALS: Final[Mapping[TopicPartition, Appended]] = {}
-
 _LOST: Final = Appended(error=ErrorCode.KAFKA_STORAGE_ERROR, message="the disk failed")
 
 _FIRST_VERSION_WITH_ZSTD: Final = 7
@@ -54,18 +53,18 @@ def produce(
         return _append_all(request, context, None)
     written = written_in(request, context)
     if written is None:
-        return _append_all(request, context, _NO_REFUSALS)
+        return _append_all(request, context, NO_TRANSACTION)
     if isinstance(written, Appended):
         return _refuse_all(request, context, written)
     node = context.node
     producer_id = written.write.producer.producer_id
     turns = node.transactions.turns
     if written.goes_on and turns.is_free(producer_id):
-        return _append_all(request, context, _NO_REFUSALS)
+        return _append_all(request, context, Admission(written.partitions, {}))
     kept = keep(request)
 
     async def append() -> ProduceResponse | Awaitable[ProduceResponse]:
-        return _append_all(kept, context, await written.refusals(node))
+        return _append_all(kept, context, await written.admission(node))
 
     return _answered(turns.run(producer_id, append))
 
@@ -81,12 +80,12 @@ async def _answered(
 def _append_all(
     request: ProduceRequest,
     context: Context,
-    refused: Mapping[TopicPartition, Appended] | None,
+    admission: Admission | None,
 ) -> ProduceResponse | Awaitable[ProduceResponse]:
     """Append everything, then wait once: partitions must not queue for each other.
 
-    `refused` are the partitions that must not be written in this transaction; without a transaction
-    it is None.
+    `admission` says which partitions may be written in a transaction; it is None without a
+    transactional id.
     """
     node = context.node
     now_ms = node.ports.clock.now_ms()
@@ -96,7 +95,7 @@ def _append_all(
         name, refusal = _named(request, topic, context)
         partitions = []
         for data in topic.partition_data:
-            result = refusal or _append(name, data, context, now_ms, refused)
+            result = refusal or _append(name, data, context, now_ms, admission)
             has_new = has_new or result.is_new
             has_error = has_error or result.error is not ErrorCode.NONE
             partitions.append(_response(data.index, result))
@@ -169,7 +168,7 @@ def _append(
     data: PartitionProduceData,
     context: Context,
     now_ms: int,
-    refused: Mapping[TopicPartition, Appended] | None,
+    admission: Admission | None,
 ) -> Appended:
     partitions = context.node.partitions
     found = partitions.find(name, data.index)
@@ -183,10 +182,10 @@ def _append(
     records = data.records
     if not records:
         return Appended(error=ErrorCode.INVALID_RECORD, message="there are no records")
-    if refused is None:
+    if admission is None:
         if is_transactional(records):
             return NO_TRANSACTIONAL_ID
-    elif (refusal := refused.get(TopicPartition(name, data.index))) is not None:
+    elif (refusal := admission.refusal(found, records)) is not None:
         return refusal
     if context.version < _FIRST_VERSION_WITH_ZSTD and _is_zstd(records):
         return Appended(

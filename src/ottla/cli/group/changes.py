@@ -5,11 +5,11 @@ otherwise only what is different at the second look is seen.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.cli.group.shown import culprit, headline, host_of, named, rebalance_facts, took
 from ottla.cli.group.sight import Sight
+from ottla.values import dataclass
 
 if TYPE_CHECKING:
     from ottla.wire.messages.describe_groups import ToldRebalance

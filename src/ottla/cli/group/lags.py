@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ottla.cli.quantities import Id
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 
 if TYPE_CHECKING:
     from ottla.client.basic.client import BasicClient

@@ -3,11 +3,11 @@
 import difflib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ottla.cli.group.lags import Lag, lags_of
 from ottla.errors import BrokerError, NotFoundError
+from ottla.values import dataclass
 
 if TYPE_CHECKING:
     from ottla.client.basic.client import BasicClient

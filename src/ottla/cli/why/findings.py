@@ -1,12 +1,12 @@
 """What `ottla why` found: one judgment each, with its evidence and what to do about it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import click
 
 from ottla.cli.output import Output
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,12 @@ partition begins.  Whoever opened it holds up every such consumer, whatever else
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.cli.quantities import about, counted, local_time
 from ottla.cli.why.findings import Finding
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 
 if TYPE_CHECKING:
     from ottla.client.basic.transactions import OpenProducer, TransactionInfo

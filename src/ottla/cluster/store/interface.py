@@ -10,8 +10,9 @@ the scan's revision.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from ottla.values import dataclass
 
 ABSENT: Final = 0
 """The revision of a key that does not exist."""

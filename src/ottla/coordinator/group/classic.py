@@ -11,13 +11,14 @@ group, and say what follows for the world.
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.group.member import Member
 from ottla.errors import ErrorCode, WireError
+from ottla.values import dataclass
 from ottla.wire.messages.join_group import JoinGroupRequestProtocol
 from ottla.wire.stored.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.stored.group_records import GroupMetadataValue

@@ -7,7 +7,6 @@ stable and nothing else changes, there is no rebalance.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -19,6 +18,7 @@ from ottla.coordinator.group.classic import Cause, ClassicGroup, State, told_rea
 from ottla.coordinator.group.member import Member, ParkedJoin
 from ottla.coordinator.group.records import group_record
 from ottla.errors import ErrorCode
+from ottla.values import dataclass
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 MEMBER_ID_REQUIRED_SINCE: Final = 4

@@ -4,9 +4,8 @@ What is stored of a member comes back with `from_stored` and goes out with `to_s
 (its tickets, its deadline, the protocols that were not chosen) is forgotten by a restart.
 """
 
-from dataclasses import dataclass
-
 from ottla.coordinator.effects import Ticket
+from ottla.values import dataclass
 from ottla.wire.messages.join_group import JoinGroupRequestProtocol
 from ottla.wire.stored.group_records import MemberMetadata
 

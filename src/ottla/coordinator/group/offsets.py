@@ -6,7 +6,7 @@ counts only when the transaction is committed, and only if nothing newer was com
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.config import MINUTE_MS
 from ottla.coordinator.config import GroupConfig
@@ -19,6 +19,7 @@ from ottla.coordinator.group.records import (
     OffsetKey,
     offset_tombstone,
 )
+from ottla.values import dataclass
 from ottla.wire.schema import NO_UUID
 
 

@@ -5,7 +5,7 @@ other kind by records that say so: whichever kind was written last is what it is
 offsets and nothing else is an empty classic group.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import Effect, StoredRecord, persist_each
@@ -25,6 +25,7 @@ from ottla.coordinator.group.records import (
     group_tombstone,
 )
 from ottla.errors import ErrorCode
+from ottla.values import dataclass
 from ottla.wire.messages.offset_commit import OffsetCommitRequest
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest

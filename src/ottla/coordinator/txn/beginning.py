@@ -6,7 +6,6 @@ is refused.  One that brings nothing is new, and all before it are fenced.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ottla.coordinator.config import TransactionConfig
@@ -19,6 +18,7 @@ from ottla.coordinator.txn.transaction import (
 )
 from ottla.errors import ErrorCode
 from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from ottla.values import dataclass
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 
 FreshProducerId: TypeAlias = Callable[[], int | None]

@@ -12,7 +12,6 @@ restart is fenced.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
@@ -43,6 +42,7 @@ from ottla.coordinator.txn.transaction import (
 from ottla.errors import ErrorCode
 from ottla.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from ottla.values import dataclass
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -5,6 +5,7 @@ version they are encoded in.  Keys in the internal topics begin with the type of
 instead, and have one version.
 """
 
+import struct
 from typing import Any, Final, TypeVar
 
 from ottla.errors import WireError
@@ -59,7 +60,8 @@ def decode_key(cls: type[T], data: Part) -> T:
 
 
 def _prefix(data: Part) -> int:
-    if memoryview(data).nbytes < INT16.size:
-        raise WireError("too short for a version")
-    prefix: int = INT16.unpack_from(data)[0]
+    try:
+        prefix: int = INT16.unpack_from(data)[0]
+    except struct.error:
+        raise WireError("too short for a version") from None
     return prefix

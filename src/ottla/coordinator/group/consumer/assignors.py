@@ -9,11 +9,11 @@ A partition goes to a member that subscribes to its topic, or to nobody if there
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from typing import Final, TypeAlias
 
 from ottla.coordinator.group.consumer.topics import Place
+from ottla.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

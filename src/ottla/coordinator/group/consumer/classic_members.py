@@ -6,7 +6,7 @@ is answered at once.  A member that has something to give up or to get is told, 
 there is a rebalance, and joins again.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ottla.coordinator.caller import Caller
 from ottla.coordinator.effects import Answer, Effect, Ticket
@@ -22,6 +22,7 @@ from ottla.coordinator.group.joining import MEMBER_ID_REQUIRED_SINCE
 from ottla.coordinator.group.membership import BATCHED_LEAVE_SINCE, left
 from ottla.coordinator.group.rebalance import refused_join, refused_sync
 from ottla.errors import ErrorCode, WireError
+from ottla.values import dataclass
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse

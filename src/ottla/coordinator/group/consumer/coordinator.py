@@ -11,7 +11,15 @@ from uuid import UUID
 
 from ottla.coordinator.caller import Caller
 from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import AlarmName, Answer, Effect, Persist, StoredRecord, Ticket
+from ottla.coordinator.effects import (
+    Alarm,
+    AlarmName,
+    Answer,
+    Effect,
+    Persist,
+    StoredRecord,
+    Ticket,
+)
 from ottla.coordinator.group.classic import ClassicGroup
 from ottla.coordinator.group.consumer import heartbeats, migration, telling
 from ottla.coordinator.group.consumer.draft import Draft, Rules
@@ -73,10 +81,12 @@ class ConsumerGroups:
         if isinstance(decided, Refusal):
             return [refused(ticket, decided)]
         before, member = decided
-        effects: list[Effect] = [*opened.effects]
+        effects: list[Effect] = [e for e in opened.effects if not isinstance(e, Alarm)]
         for converted in opened.group.members.values() if opened.is_converted else ():
             effects += self.hear(request.group_id, converted, now_ms)
         effects += self.persist(draft, opened.records)
+        # Not before: a classic group that is too large to be written anew goes on as it was.
+        effects += [e for e in opened.effects if isinstance(e, Alarm)]
         effects += self.hear(request.group_id, member, now_ms)
         if _current(before) != _current(member):
             effects += self._watch_revocation(request.group_id, member, now_ms)

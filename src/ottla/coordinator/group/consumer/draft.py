@@ -7,7 +7,6 @@ touched; it changes when the records are applied.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from ottla.coordinator.effects import StoredRecord
 from ottla.coordinator.group.consumer.assignors import ASSIGNORS, Candidate
@@ -29,6 +28,7 @@ from ottla.coordinator.group.consumer.records import (
     tombstone,
 )
 from ottla.coordinator.group.consumer.topics import Place, Topics
+from ottla.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ Everything in here changes in `apply` alone.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final, assert_never
 
@@ -24,6 +24,7 @@ from ottla.coordinator.group.consumer.records import (
     places_with_epochs,
 )
 from ottla.coordinator.group.consumer.topics import Place
+from ottla.values import dataclass
 from ottla.wire.stored.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,

@@ -3,7 +3,7 @@
 A refusal carries words: the protocol has a place for them, and clients log them.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from ottla.coordinator.caller import Caller
@@ -20,6 +20,7 @@ from ottla.coordinator.group.consumer.patterns import compiled
 from ottla.coordinator.group.consumer.records import by_topic, places_of
 from ottla.coordinator.group.consumer.topics import Place
 from ottla.errors import ErrorCode
+from ottla.values import dataclass
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,

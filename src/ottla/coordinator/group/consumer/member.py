@@ -4,11 +4,12 @@ A member is a value: two records of the log together make one, and a decision ma
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
 from typing import Final
 
 from ottla.coordinator.group.consumer.topics import Place
+from ottla.values import dataclass
 from ottla.wire.messages.join_group import JoinGroupRequestProtocol
 from ottla.wire.stored.consumer_group_records import ClassicMemberMetadata
 

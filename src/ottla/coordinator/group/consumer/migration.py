@@ -6,8 +6,6 @@ group is classic again.  Nobody loses what it owns on the way: epochs go on from
 the partitions are taken over as they are.
 """
 
-from dataclasses import dataclass
-
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import Alarm, Effect, Persist, StoredRecord
 from ottla.coordinator.group import rebalance
@@ -28,6 +26,7 @@ from ottla.coordinator.group.consumer.topics import Place, Topics
 from ottla.coordinator.group.member import Member
 from ottla.coordinator.group.records import group_record, group_tombstone
 from ottla.errors import ErrorCode, WireError
+from ottla.values import dataclass
 from ottla.wire.schema import api_of
 from ottla.wire.stored.consumer_group_records import ClassicMemberMetadata, ClassicProtocol
 from ottla.wire.stored.consumer_protocol import (

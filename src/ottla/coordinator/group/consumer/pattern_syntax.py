@@ -8,8 +8,9 @@ not have either.
 A set of characters is a number: bit n stands for the ASCII character n.
 """
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from ottla.values import dataclass
 
 MAX_REPETITIONS: Final = 1_000
 MAX_DEPTH: Final = 50

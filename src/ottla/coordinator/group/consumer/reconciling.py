@@ -8,11 +8,11 @@ has it, and another one has it until it has said that it no longer does.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import assert_never
 
 from ottla.coordinator.group.consumer.member import ConsumerMember, MemberState
 from ottla.coordinator.group.consumer.topics import Place
+from ottla.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

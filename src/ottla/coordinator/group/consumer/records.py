@@ -6,13 +6,13 @@ with the last of them the group is gone.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
 from ottla.coordinator.effects import StoredRecord
 from ottla.coordinator.group.consumer.member import ConsumerMember
 from ottla.coordinator.group.consumer.topics import Place
+from ottla.values import dataclass
 from ottla.wire.stored.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,

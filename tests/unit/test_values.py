@@ -1,0 +1,150 @@
+"""Our `dataclass` beside the standard library's: whatever one does, the other does."""
+
+import copy
+import dataclasses
+import pickle
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, InitVar, field
+from typing import Any
+
+import pytest
+
+from ottla.values import dataclass
+
+Declare = Callable[..., Any]
+
+
+@pytest.fixture(params=[dataclass, dataclasses.dataclass], ids=["ours", "standard"])
+def declare(request: pytest.FixtureRequest) -> Declare:
+    chosen: Declare = request.param
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: int
+    y: int = 0
+
+
+def place(declare: Declare, **options: bool) -> Any:
+    @declare(**options)
+    class Place:
+        """Somewhere."""
+
+        name: str
+        tags: list[str] = field(default_factory=list)
+        note: str = field(default="", compare=False, repr=False)
+
+        def shout(self) -> str:
+            return self.name.upper()
+
+    return Place
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("slots", [True, False])
+def test_instances_have_their_fields(declare: Declare, frozen: bool, slots: bool) -> None:
+    cls = place(declare, frozen=frozen, slots=slots)
+    for _ in range(2):  # the first one writes the constructor
+        made = cls("here", note="quiet")
+        assert (made.name, made.tags, made.note) == ("here", [], "quiet")
+    assert made.shout() == "HERE"
+    assert made.tags is not cls("there").tags
+    assert hasattr(made, "__dict__") is not slots
+    assert repr(made) == f"{cls.__qualname__}(name='here', tags=[])"
+    assert cls.__doc__ == "Somewhere."
+
+
+def test_wrong_arguments_are_refused(declare: Declare) -> None:
+    cls = place(declare, kw_only=True)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="name"):
+            cls()
+        with pytest.raises(TypeError):
+            cls("here")
+        assert cls(name="here").name == "here"
+
+
+def test_values_decide_what_is_equal(declare: Declare) -> None:
+    cls = place(declare)
+    assert cls("here", ["a"], "x") == cls("here", ["a"], "y")
+    assert cls("here") != cls("there")
+    assert cls("here") != place(declare)("here"), "another class"
+    assert cls.__hash__ is None
+
+
+def test_frozen_values_have_a_hash_and_stay_as_they_are(declare: Declare) -> None:
+    @declare(frozen=True, slots=True)
+    class Key:
+        name: str
+        number: int
+
+    cls: Any = Key
+    key = cls("a", 1)
+    assert hash(key) == hash(cls("a", 1))
+    assert {key: "found"}[cls("a", 1)] == "found"
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'name'"):
+        key.name = "b"
+    with pytest.raises(FrozenInstanceError, match="cannot delete field 'name'"):
+        del key.name
+    assert key.name == "a"
+
+
+def test_the_standard_library_knows_the_fields(declare: Declare) -> None:
+    cls = place(declare, slots=True)
+    assert hasattr(cls, "__dataclass_fields__")
+    assert cls.__match_args__ == ("name", "tags", "note")
+    assert [f.name for f in dataclasses.fields(cls)] == ["name", "tags", "note"]
+    made = dataclasses.replace(cls("here", ["a"]), name="there")
+    assert dataclasses.asdict(made) == {"name": "there", "tags": ["a"], "note": ""}
+
+
+def test_what_comes_after_the_constructor_is_told_what_is_no_field(declare: Declare) -> None:
+    @declare(slots=True)
+    class Sum:
+        left: int
+        right: int
+        scale: InitVar[int]
+        total: int = field(init=False)
+
+        def __post_init__(self, scale: int) -> None:
+            self.total = (self.left + self.right) * scale
+
+    cls: Any = Sum
+    assert cls(1, 2, 1).total == 3
+    assert cls(1, 2, scale=10).total == 30
+
+
+def test_methods_that_a_class_brings_are_kept(declare: Declare) -> None:
+    @declare(frozen=True)
+    class Named:
+        name: str
+
+        def __repr__(self) -> str:
+            return self.name
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, str) and other == self.name
+
+        def __hash__(self) -> int:
+            return 7
+
+    cls: Any = Named
+    named = cls("ada")
+    assert repr(named) == "ada"
+    assert named == "ada"
+    assert hash(named) == 7
+
+
+def test_frozen_values_can_be_copied_and_pickled() -> None:
+    point = Point(1, 2)
+    assert copy.copy(point) == copy.deepcopy(point) == point
+    assert pickle.loads(pickle.dumps(point)) == point
+
+
+def test_a_class_that_inherits_fields_is_refused() -> None:
+    with pytest.raises(AssertionError, match="inherits from a dataclass"):
+
+        @dataclass(frozen=True, slots=True)
+        class Deep(Point):
+            z: int = 0
