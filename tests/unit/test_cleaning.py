@@ -1,5 +1,6 @@
 """Retention in a broker: what goes, and what a full disk changes about it."""
 
+import asyncio
 import errno
 
 import pytest
@@ -8,9 +9,11 @@ from ottla.broker.cleaning import Cleaning
 from ottla.errors import ErrorCode
 from ottla.log import checkpoints, files
 from ottla.log.compaction import CLEANED_OFFSETS
+from ottla.log.log import Log
 from ottla.records.builder import build
 from ottla.testing.disk import Operation
 from tests.broker_fixture import NOW_MS, LittleBroker
+from tests.compaction_samples import begin, content_of
 
 LARGE = bytes(100_000)
 
@@ -86,3 +89,63 @@ def test_a_full_disk_does_not_keep_a_topic_from_being_removed(
     cleaning.forget("orders")
 
     assert "cleaned offsets not written" in caplog.text
+
+
+def test_segments_that_are_being_replaced_stay_until_the_next_time() -> None:
+    broker = LittleBroker()
+    # So many that retention pauses once before it removes anything.
+    broker.create(
+        "users",
+        partition_count=50,
+        configs=[("cleanup.policy", "compact,delete"), ("retention.bytes", "0")],
+    )
+    for _ in range(3):
+        broker.append("users", b"again")
+        broker.partition("users").log.roll(NOW_MS)
+    records = broker.partition("users").log
+    compaction = begin(broker.disk, records)
+
+    async def run() -> None:
+        cleaning = Cleaning(broker.node, broker.storage)
+        deletion = asyncio.create_task(cleaning.delete_old())
+        await asyncio.sleep(0)
+        while not records.is_replacing:
+            compaction.step()
+        await deletion
+
+    asyncio.run(run())
+
+    assert records.is_replacing
+    assert len(records.segments) > 1
+    while not compaction.is_done:
+        compaction.step()
+    broker.delete_old()
+    assert [segment.base_offset for segment in records.segments] == [3]
+
+
+def test_a_replacement_that_a_full_disk_broke_off_is_finished_before_the_next() -> None:
+    broker = LittleBroker()
+    broker.create(
+        "users",
+        configs=[("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0")],
+    )
+    records = broker.partition("users").log
+    cleaning = Cleaning(broker.node, broker.storage)
+
+    def compact(value: bytes) -> None:
+        broker.append("users", b"old", value)
+        records.roll(NOW_MS)
+        records.sync()
+        asyncio.run(cleaning.compact())
+
+    broker.disk.fail(errno.ENOSPC, Operation.RENAME, path=f"users-0/{0:020d}.log", after=1)
+    with pytest.raises(OSError, match="No space left"):
+        compact(b"first")
+    assert [name for name in broker.disk.names("users-0") if name.endswith(files.SWAP)]
+    compact(b"second")
+
+    assert not records.is_replacing
+    assert [value for _, _, value in content_of(records)] == [b"second"]
+    records.abandon()
+    again = Log.open(broker.disk, "users-0", records.config, now_ms=NOW_MS)
+    assert [value for _, _, value in content_of(again)] == [b"second"]

@@ -250,6 +250,13 @@ def test_growth_is_checked(
     assert len(controller.image.topics["orders"].partitions) == expected
 
 
+def test_topics_in_which_keys_are_found_by_hashing_do_not_grow() -> None:
+    controller = opened()
+    created(controller, "__consumer_offsets", partition_count=2)
+    wanted = NewPartitions(name="__consumer_offsets", count=4)
+    assert grow(controller, wanted) == [ErrorCode.INVALID_PARTITIONS]
+
+
 def test_subscribers_hear_of_a_change_when_it_is_in_the_image() -> None:
     controller = opened()
     heard: list[Change] = []

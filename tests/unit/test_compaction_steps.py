@@ -217,6 +217,35 @@ def test_an_error_while_segments_are_replaced_loses_nothing(renames: int) -> Non
     assert content_of(recovered)[-2:] == [(1, b"b", b"1"), (2, b"a", b"2")]
 
 
+@pytest.mark.parametrize("renames", range(9))
+def test_a_log_goes_on_after_an_error_while_its_segments_were_replaced(renames: int) -> None:
+    disk = StubbornDisk()
+    log = open_log(disk, compacted_config())
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    put(log, (b"a", b"2"))
+    log.roll(NOW_MS)
+    compaction = begin(disk, log)
+    disk.renames_left = renames
+    with pytest.raises(OSError, match="no more renames"):
+        run(disk, compaction)
+    compaction.abandon()
+    disk.renames_left = 10**9
+
+    assert log.is_replacing == (renames >= 3), "by then the first segment has its new name"
+    if log.is_replacing:
+        for _ in log.finish_replacing():
+            disk.sync_folder(FOLDER)
+    assert unfinished(disk) == []
+    put(log, (b"b", b"2"), (b"c", b"1"))
+    compact(disk, log)
+
+    newest = [(2, b"a", b"2"), (3, b"b", b"2"), (4, b"c", b"1")]
+    assert content_of(log) == newest
+    assert not [name for name in disk.names(FOLDER) if name.endswith(".log.deleted")]
+    log.abandon()
+    assert content_of(open_log(disk, compacted_config())) == newest
+
+
 def test_a_damaged_batch_is_reported_with_its_place_and_nothing_is_replaced() -> None:
     disk, log = new_log()
     put(log, (b"a", b"1"))

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from ottla.config import HOUR_MS
 from ottla.coordinator.group.consumer.member import MemberState
+from ottla.coordinator.group.consumer.watch import SESSION
 from ottla.errors import ErrorCode
 from tests.consumer_group_samples import (
     SESSION_MS,
@@ -187,6 +189,20 @@ def test_the_last_one_leaves_an_empty_group() -> None:
     assert (told.group_state, told.members) == ("Empty", ())
     assert told.group_epoch == told.assignment_epoch == 2
     assert [name for name in desk.alarms if name[0] != "offsets"] == []
+
+
+def test_a_clock_that_is_set_back_keeps_a_silent_member_for_one_more_session_only() -> None:
+    desk = ConsumerDesk()
+    Consumer(desk, "ada").join()
+    alarm = (SESSION, GROUP, "ada")
+    del desk.alarms[alarm]  # it rings when its time has passed, whatever the clock says
+    desk.now_ms -= HOUR_MS
+
+    desk.perform(desk.machine.on_alarm(alarm, desk.now_ms))
+
+    assert desk.alarms[alarm] == desk.now_ms + desk.config.consumer_session_timeout_ms
+    desk.pass_time(desk.config.consumer_session_timeout_ms)
+    assert desk.consumer_group().members == {}
 
 
 def test_a_silent_member_is_removed_when_its_session_ends() -> None:

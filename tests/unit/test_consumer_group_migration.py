@@ -2,7 +2,9 @@
 
 import pytest
 
+from ottla.coordinator.effects import Alarm, Effect, Persist
 from ottla.errors import ErrorCode
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequestProtocol
 from ottla.wire.messages.leave_group import MemberIdentity
 from ottla.wire.messages.sync_group import SyncGroupResponse
@@ -16,6 +18,17 @@ from tests.consumer_group_samples import Consumer, ConsumerDesk, assigned, place
 from tests.group_samples import GROUP, REBALANCE_MS, SESSION_MS, TOPIC, protocols
 
 EVERYTHING = (0, 1, 2, 3)
+
+
+def joining_as(member_id: str) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group_id=GROUP,
+        member_id=member_id,
+        member_epoch=0,
+        rebalance_timeout_ms=REBALANCE_MS,
+        subscribed_topic_names=(TOPIC,),
+        topic_partitions=(),
+    )
 
 
 def blob(*partitions: int, topic: str = TOPIC, user_data: bytes | None = None) -> bytes:
@@ -245,6 +258,32 @@ def test_a_classic_group_whose_assignments_say_more_stays_one(assignment: bytes)
     assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert "cannot become a consumer group" in (answer.error_message or "")
     assert desk.heartbeat(member_id, 1) == ErrorCode.NONE
+
+
+class Refusing(ConsumerDesk):
+    """Finds the batches of some requests too large, as a shell would: see `Persist`."""
+
+    refuses = False
+
+    def perform(self, effects: list[Effect]) -> None:
+        at = next((i for i, effect in enumerate(effects) if isinstance(effect, Persist)), None)
+        if self.refuses and at is not None:
+            behind = [e for e in effects[at:] if isinstance(e, Alarm) and e.at_ms is not None]
+            effects = [*effects[:at], *behind]
+        super().perform(effects)
+
+
+def test_a_classic_group_that_cannot_be_written_as_another_one_goes_on_as_it_was() -> None:
+    desk = Refusing(None)
+    old, _ = desk.enter()
+    desk.sync(old, 1, {old: blob(*EVERYTHING)})
+    desk.refuses = True
+    desk.ask("consumer_heartbeat", joining_as("new"), 1)
+    desk.refuses = False
+
+    assert desk.heartbeat(old, 1) == ErrorCode.NONE
+    desk.pass_time(SESSION_MS + 1)
+    assert desk.describe().group_state == "Empty", "its member is missed, as before"
 
 
 def test_a_member_that_stays_does_not_convert_a_group() -> None:

@@ -21,7 +21,17 @@ from ottla.wire.messages.offset_commit import (
 )
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.broker_office import Office
+from tests.cluster_samples import done
 from tests.group_samples import GROUP, TOPIC
+from tests.unit.test_handlers_transactions import (
+    NAME,
+    NEWEST_INIT,
+    VERSION_2_PRODUCE,
+    end,
+    errors_of_produce,
+    init,
+    write,
+)
 
 PARTITION_COUNT = 3
 INDEX = coordinator_partition(GROUP, PARTITION_COUNT)
@@ -133,5 +143,49 @@ def test_groups_are_listed_without_those_of_a_coordinator_that_is_lost() -> None
 
         listed = await office.ask(ListGroupsRequest(), 4)
         assert (listed.error_code, listed.groups) == (ErrorCode.NONE, ())
+
+    play(scenario)
+
+
+def test_a_coordinator_that_is_lost_comes_back_although_nobody_asks_for_it() -> None:
+    async def scenario(office: Office) -> None:
+        producer = await office.ask(init(), NEWEST_INIT)
+        assert await errors_of_produce(office, write(producer), VERSION_2_PRODUCE) == [0]
+        partition = office.broker.partition(TOPIC)
+        try:
+            ended = await office.ask(end(producer), 5)
+            shard = office.transactions.loaded(NAME)
+            assert shard is not None
+            shard.give_up(StorageError("its disk was full"))  # and the markers are not written
+            assert ended.error_code == ErrorCode.NONE
+            assert partition.last_stable_offset == 0
+
+            await asyncio.sleep(10 * PAUSE_S)
+            await loaded()
+
+            assert partition.last_stable_offset == partition.next_offset == 2
+        finally:
+            office.transactions.close()
+
+    play(scenario)
+
+
+def test_a_coordinator_that_is_lost_after_the_end_does_not_come_back() -> None:
+    async def scenario(office: Office) -> None:
+        office.groups.close()
+        lost = office.groups._shards[INDEX]
+        lost.give_up(StorageError("its log is closed"))
+        await asyncio.sleep(100 * PAUSE_S)
+        assert office.groups._shards[INDEX] is lost
+
+    play(scenario)
+
+
+def test_a_coordinator_whose_topic_is_gone_does_not_come_back() -> None:
+    async def scenario(office: Office) -> None:
+        office.groups._shards[INDEX].give_up(StorageError("its disk is gone"))
+        done(office.broker.controller.delete_topics([CONSUMER_OFFSETS_TOPIC]))
+        await asyncio.sleep(100 * PAUSE_S)
+        assert office.groups._shards[INDEX].is_broken
 
     play(scenario)

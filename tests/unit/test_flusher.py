@@ -2,15 +2,16 @@
 
 import asyncio
 import errno
+import random
 from collections.abc import Iterable
 from typing import TypeVar
 
 import pytest
 
-from ottla.broker.flusher import Flusher, Syncable
+from ottla.broker.flusher import LATER_MS, Flusher, Syncable
 from ottla.ports import Disk, File
 from ottla.testing.disk import SimDisk
-
+from ottla.testing.loop import SimLoop
 
 R = TypeVar("R")
 
@@ -183,3 +184,53 @@ def test_an_answer_after_a_sync_becomes_another_one_if_the_sync_fails() -> None:
         assert await scene.flusher.after_sync("later", lambda text: f"no {text}") == "no later"
 
     asyncio.run(scenario())
+
+
+def test_a_sync_that_cannot_even_begin_leaves_nobody_waiting() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        answer = scene.append("a")
+        await turn()
+        scene.disk.gates.pop().set_exception(RuntimeError("can't start new thread"))
+        with pytest.raises(OSError, match="can't start new thread"):
+            await answer
+        assert len(scene.failures) == 1
+        with pytest.raises(OSError, match="can't start new thread"):
+            await scene.append("b")
+
+    asyncio.run(scenario())
+
+
+def test_what_nobody_waits_for_goes_with_the_next_sync() -> None:
+    async def run() -> None:
+        scene = Scene()
+        scene.journal.append()
+        scene.flusher.note_for_later(scene.journal)
+        await asyncio.sleep(0)
+        assert scene.disk.gates == []
+        assert not scene.flusher.is_at_rest
+        durable = asyncio.ensure_future(scene.flusher.flush())
+        await turn()
+        (gate,) = scene.disk.gates
+        gate.set_result(None)
+        await durable
+        assert scene.journal.synced_offset == 1
+
+    asyncio.run(run())
+
+
+def test_what_nobody_waits_for_is_synced_by_itself_in_the_end() -> None:
+    loop = SimLoop(random.Random(1))
+    scene = Scene()
+
+    async def run() -> None:
+        scene.journal.append()
+        scene.flusher.note_for_later(scene.journal)
+        await asyncio.sleep(LATER_MS / 1000 + 1)
+        (gate,) = scene.disk.gates
+        gate.set_result(None)
+        await turn()
+
+    loop.run_until_complete(run())
+    loop.close()
+    assert scene.journal.synced_offset == 1

@@ -2,9 +2,10 @@
 
 import pytest
 
+from ottla.config import HOUR_MS
 from ottla.coordinator.group.classic import MOVES, State
 from ottla.errors import ErrorCode
-from tests.group_samples import GROUP, Desk, in_state
+from tests.group_samples import GROUP, SESSION_MS, Desk, in_state
 
 E = ErrorCode
 PARKED = None  # no answer yet
@@ -164,3 +165,16 @@ def test_offsets_may_be_committed_without_a_group_id() -> None:
 
     assert desk.commit(7, group_id="") == E.NONE
     assert desk.fetch(group_id="").committed_offset == 7
+
+
+def test_a_clock_that_is_set_back_keeps_a_silent_member_for_one_more_session_only() -> None:
+    desk, member_id = in_state("Stable")
+    alarm = ("session", GROUP, member_id)
+    del desk.alarms[alarm]  # it rings when its time has passed, whatever the clock says
+    desk.now_ms -= HOUR_MS
+
+    desk.perform(desk.machine.on_alarm(alarm, desk.now_ms))
+
+    assert desk.alarms[alarm] == desk.now_ms + SESSION_MS
+    desk.pass_time(SESSION_MS)
+    assert member_id not in desk.group().members

@@ -11,8 +11,8 @@ from ottla.log.log import Log
 from ottla.log.rolling import longest_age_ms
 from ottla.records.batch import Batch
 from ottla.records.builder import build
-from ottla.testing.disk import Operation, SimDisk
-from tests.log_samples import append_all, open_log
+from ottla.testing.disk import Operation, SimDisk, SimFile
+from tests.log_samples import FOLDER, append_all, open_log
 
 NOW_MS = 1_700_000_000_000
 
@@ -53,6 +53,53 @@ def test_a_first_batch_without_time_leaves_the_age_to_the_clock() -> None:
     assert len(log.segments) == 1
     append(log, now_ms=NOW_MS + 60_001)
     assert len(log.segments) == 2
+
+
+class Counting(SimDisk):
+    """Knows the files that were opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[SimFile] = []
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        file = super().open(path, create=create)
+        self.opened.append(file)
+        return file
+
+    def open_count(self) -> int:
+        return sum(not file._is_closed for file in self.opened)
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [
+        (Operation.WRITE, f"{1:020d}.snapshot"),
+        (Operation.WRITE, f"{0:020d}.timeindex"),
+        (Operation.CREATE, f"{1:020d}.log"),
+    ],
+)
+def test_a_log_that_cannot_roll_holds_no_more_with_every_try(
+    operation: Operation, name: str
+) -> None:
+    disk = Counting()
+    log = open_log(disk, segment_bytes=300)
+    append_all(log, [bytes(200)])
+    log.sync()
+    open_count = disk.open_count()
+
+    for _ in range(3):
+        disk.fail(errno.ENOSPC, operation, path=f"{FOLDER}/{name}")
+        with pytest.raises(OSError, match="No space left"):
+            append_all(log, [bytes(200)])
+
+    assert disk.open_count() == open_count
+    assert len(log.unsynced_files()) <= 1, "the segment itself, which was trimmed"
+    append_all(log, [bytes(200)])
+    log.sync()
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+    log.abandon()
+    assert open_log(disk, segment_bytes=300).next_offset == 2
 
 
 def test_nothing_is_written_after_the_name_of_a_segment_could_not_be_synced() -> None:

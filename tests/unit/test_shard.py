@@ -231,7 +231,12 @@ def test_what_is_too_large_for_a_batch_is_refused_and_the_shard_goes_on() -> Non
         answers = [scene.ask(), scene.ask(Persist((FIRST,)), Answer(2, "before it"))]
         at_ms = scene.clock.now_ms() + 1
         refused = scene.ask(
-            Persist((huge,)), Alarm(BELL, at_ms), Persist((SECOND,)), Answer(1, "ok"), Answer(3, "")
+            Persist((huge,)),
+            Alarm(BELL, at_ms),
+            Alarm(BELL, None),
+            Persist((SECOND,)),
+            Answer(1, "ok"),
+            Answer(3, ""),
         )
         for lost in (answers[0], refused):
             with pytest.raises(UnansweredError, match=r"max\.message\.bytes") as error:

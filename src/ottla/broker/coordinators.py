@@ -45,11 +45,13 @@ class Coordinators(Generic[S]):
     def __init__(self, node: "Node") -> None:
         self._node = node
         self._shards: dict[int, S] = {}
-        self._loading: set[asyncio.Task[None]] = set()
+        self._loading: dict[asyncio.Task[None], None] = {}
+        """In order: they are canceled in it, and a simulation shall be the same every time."""
         self._creation: asyncio.Task[None] | None = None
         self._next_try: dict[int, float] = {}
         """When a shard may be loaded again, by the time of the loop."""
         self._reloads: dict[int, asyncio.TimerHandle] = {}
+        self._is_closed = False
 
     @abstractmethod
     def _new_topic(self) -> NewTopic:
@@ -114,6 +116,7 @@ class Coordinators(Generic[S]):
 
     def close(self) -> None:
         """Stop all shards; what they persisted is in their logs."""
+        self._is_closed = True
         if self._creation is not None:
             self._creation.cancel()
         for task in self._loading:
@@ -157,11 +160,13 @@ class Coordinators(Generic[S]):
         shard = self._shards[index] = self._new_shard(found)
         shard.when_broken = partial(self._reload_later, index)
         task = loop.create_task(shard.load())
-        self._loading.add(task)
+        self._loading[task] = None
         task.add_done_callback(partial(self._on_load_ended, shard))
         return shard
 
     def _reload_later(self, index: int) -> None:
+        if self._is_closed:
+            return
         if (reload := self._reloads.pop(index, None)) is not None:
             reload.cancel()
         loop = asyncio.get_running_loop()
@@ -173,7 +178,7 @@ class Coordinators(Generic[S]):
         self._open(index)
 
     def _on_load_ended(self, shard: S, task: "asyncio.Task[None]") -> None:
-        self._loading.discard(task)
+        self._loading.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("coordinator not loaded: topic=%s", self.topic, exc_info=error)
             shard.give_up(StorageError(f"its log cannot be read: {error}"))

@@ -8,15 +8,19 @@ offline instead (ADR 9).
 """
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable, Generator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ottla.ports import Disk, File
 
 log = logging.getLogger(__name__)
 
 R = TypeVar("R")
+
+LATER_MS: Final = 200
+"""How long something that nobody waits for may wait for company."""
 
 
 class Syncable(Protocol):
@@ -71,6 +75,7 @@ class Flusher:
         self._waiting: list[tuple[asyncio.Future[Any], Any]] = []
         self._next_sync: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._later: asyncio.TimerHandle | None = None
         self._failure: OSError | None = None
 
     @property
@@ -81,6 +86,20 @@ class Flusher:
     def note(self, dirty: Syncable) -> None:
         """Take note that `dirty` has something to sync, and sync it soon."""
         self._dirty[id(dirty)] = dirty
+        if self._task is None:
+            self._begin()
+
+    def note_for_later(self, dirty: Syncable) -> None:
+        """Take note of something that nobody waits for: it goes with the next sync there is."""
+        self._dirty[id(dirty)] = dirty
+        if self._task is None and self._later is None:
+            loop = asyncio.get_running_loop()
+            self._later = loop.call_later(LATER_MS / 1000, self._begin)
+
+    def _begin(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         if self._task is None and self._failure is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -100,6 +119,8 @@ class Flusher:
             future.set_result(response)
         else:
             self._waiting.append((future, response))
+            if self._task is None:
+                self._begin()
         return future
 
     def after_sync(self, response: R, if_failed: Callable[[R], R]) -> AfterSync[R]:
@@ -118,6 +139,8 @@ class Flusher:
 
     def abandon(self) -> None:
         """Sync nothing more, as if the process had ended: who waits is never answered."""
+        if self._later is not None:
+            self._later.cancel()
         if self._task is not None:
             self._task.cancel()
 
@@ -132,6 +155,9 @@ class Flusher:
                 await self._disk.sync_files(files)
             except OSError as error:
                 self._fail(error, waiting)
+                return
+            except Exception as error:  # no thread to sync with, or a bug: the same to who waits
+                self._fail(OSError(errno.EIO, f"the sync did not take place: {error}"), waiting)
                 return
             for item, offset in marks:
                 item.mark_synced(offset)

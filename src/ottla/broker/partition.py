@@ -106,11 +106,18 @@ class Partition:
             return Appended(error=error.code, message=error.detail)
         return self._append_accepted(batch, now_ms)
 
-    def append_own(self, batch: Batch, *, now_ms: int, transaction_version: int = 0) -> Appended:
-        """Append a batch that the broker itself made; the version is that of a marker."""
-        return self._append_accepted(batch, now_ms, transaction_version)
+    def append_own(
+        self, batch: Batch, *, now_ms: int, transaction_version: int = 0, can_wait: bool = False
+    ) -> Appended:
+        """Append a batch that the broker itself made.
 
-    def _append_accepted(self, batch: Batch, now_ms: int, transaction_version: int = 0) -> Appended:
+        The version is that of a marker.  If nobody waits for it to be durable, it `can_wait`.
+        """
+        return self._append_accepted(batch, now_ms, transaction_version, can_wait)
+
+    def _append_accepted(
+        self, batch: Batch, now_ms: int, transaction_version: int = 0, can_wait: bool = False
+    ) -> Appended:
         if self.is_closed:
             return _CLOSED
         start_offset = self.log.start_offset
@@ -131,6 +138,8 @@ class Partition:
             return Appended(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
         if self._flusher is None:
             self.advance()
+        elif can_wait:
+            self._flusher.note_for_later(self)
         else:
             self._flusher.note(self)
         append_time_ms = now_ms if batch.attributes & LOG_APPEND_TIME_BIT else -1

@@ -78,7 +78,8 @@ class Session(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._is_reading = True
         self._is_writable = True
-        self._waiting: set[asyncio.Future[Any]] = set()
+        self._waiting: dict[asyncio.Future[Any], None] = {}
+        """In order: they are canceled in it, and a simulation shall be the same every time."""
         self.peer: tuple[str, int] = ("", 0)
         self.last_active = 0.0
 
@@ -257,12 +258,12 @@ class Session(asyncio.BufferedProtocol):
     def _follow(self, result: Awaitable[Any], slot: Slot, request: Request) -> None:
         """Fill `slot` once `result` is there."""
         future = asyncio.ensure_future(result)
-        self._waiting.add(future)
+        self._waiting[future] = None
         holds = isinstance(request.body, FetchRequest)
         self._is_held = self._is_held or holds
 
         def done(future: asyncio.Future[Any]) -> None:
-            self._waiting.discard(future)
+            self._waiting.pop(future, None)
             if holds:
                 self._is_held = False
             if future.cancelled():

@@ -220,7 +220,7 @@ class Shard:
             reason = f"a batch of {batch.size_bytes} bytes, max.message.bytes = {limit_bytes}"
             log.error("coordinator refuses: topic=%s %s", self.partition.topic, reason)
             return UnansweredError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
-        appended = self.partition.append_own(batch, now_ms=now_ms)
+        appended = self.partition.append_own(batch, now_ms=now_ms, can_wait=what.can_wait)
         if appended.error is not ErrorCode.NONE:
             raise StorageError(f"a coordinator cannot write its log: {appended.message}")
         for record in what.records:

@@ -12,7 +12,7 @@ from ottla.cluster.decision import Refusal
 from ottla.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from ottla.cluster.placement import place
 from ottla.errors import ErrorCode
-from ottla.model import collision_key, topic_name_error
+from ottla.model import INTERNAL_TOPICS, collision_key, topic_name_error
 from ottla.values import dataclass
 
 BROKER_DECIDES: Final = -1
@@ -129,6 +129,11 @@ def grown(
     topic: TopicImage, wanted: NewPartitions, brokers: Mapping[int, BrokerImage], start: float
 ) -> TopicImage | Refusal:
     """A topic with more partitions."""
+    if topic.name in INTERNAL_TOPICS:
+        return Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            f"the partitions of {topic.name!r} are fixed: what is in them is found by hashing",
+        )
     existing = len(topic.partitions)
     if wanted.count <= existing:
         return Refusal(

@@ -46,6 +46,8 @@ class Persist:
     records: tuple[StoredRecord, ...]
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
+    can_wait: bool = False
+    """Whether nobody waits for it: lost in a crash, it would only be decided again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,6 @@ class SyncLedger:
         self._syncing: dict[File, bool] = {}
         self._ceiling_offset = synced_offset
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether everything written so far is durable."""
-        return not self._unsynced and not self._syncing
-
     def note(self, file: File, *, close_after: bool = False) -> None:
         """Something was written to `file`.  With `close_after`, for the last time."""
         self._unsynced[file] = close_after

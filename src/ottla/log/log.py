@@ -239,7 +239,7 @@ class Log(LogView):
         return True
 
     def create_cleaned_segment(self, base_offset: int) -> Segment:
-        """A segment beside the log, to be filled and handed to `replace_segments`."""
+        """A segment beside the log, to be filled and handed to `replacing`."""
         return self._segments.create_cleaned(base_offset)
 
     def replacing(self, old: Sequence[Segment], new: Sequence[Segment]) -> Iterator[None]:

@@ -180,7 +180,7 @@ class Segments:
             self._disk.remove(path)
 
     def create_cleaned(self, base_offset: int) -> Segment:
-        """A segment beside the log, to be filled and handed to `replace`."""
+        """A segment beside the log, to be filled and handed to `replacing`."""
         return Segment.create(
             self._disk, self.folder, self.config, base_offset, state=files.CLEANED
         )

@@ -242,6 +242,9 @@ def _end_session(group: ClassicGroup, member_id: str, now_ms: int) -> list[Effec
     if member.need_not_report:
         return []
     if member.deadline_ms > now_ms:
+        # Or the clock was set back: a silent member must not stay for as long as that.
+        longest_ms = max(member.session_timeout_ms, NEW_MEMBER_JOIN_TIMEOUT_MS * member.is_new)
+        member.deadline_ms = min(member.deadline_ms, now_ms + longest_ms)
         member.alarm_ms = member.deadline_ms
         return [Alarm(session_alarm(group, member_id), member.deadline_ms)]
     effects = drop(group, member_id)

@@ -242,7 +242,7 @@ class TransactionCoordinator:
             return []
         del self._unmarked[transactional_id]
         completed = self._transactions[transactional_id].completed(now_ms)
-        return [Persist((transaction_record(transactional_id, completed),))]
+        return [Persist((transaction_record(transactional_id, completed),), can_wait=True)]
 
     def describe(
         self, request: DescribeTransactionsRequest, caller: Caller, ticket: Ticket, now_ms: int
@@ -330,7 +330,7 @@ class TransactionCoordinator:
         """What follows from a recorded decision: markers, or with no partitions the end."""
         if not transaction.partitions:
             completed = transaction.completed(now_ms)
-            return [Persist((transaction_record(transactional_id, completed),))]
+            return [Persist((transaction_record(transactional_id, completed),), can_wait=True)]
         order = next(self._orders)
         self._unmarked[transactional_id] = _Unmarked(order, set(transaction.partitions))
         return [

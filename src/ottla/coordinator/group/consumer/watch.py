@@ -29,11 +29,13 @@ class Watch:
     def __init__(self) -> None:
         self._alarms: dict[AlarmName, int] = {}  # when they ring
         self._deadlines: dict[tuple[str, str], int] = {}  # group and member -> end of its session
+        self._timeouts: dict[tuple[str, str], int] = {}
 
     def hear(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> list[Effect]:
         """A member was heard of: it has until its session timeout to be heard of again."""
         deadline_ms = now_ms + timeout_ms
         self._deadlines[group_id, member_id] = deadline_ms
+        self._timeouts[group_id, member_id] = timeout_ms
         name = (SESSION, group_id, member_id)
         if self._alarms.get(name, deadline_ms + 1) <= deadline_ms:
             return []
@@ -56,6 +58,7 @@ class Watch:
     def forget(self, group_id: str, member_id: str) -> list[Effect]:
         """A member is gone."""
         self._deadlines.pop((group_id, member_id), None)
+        self._timeouts.pop((group_id, member_id), None)
         return [effect for kind in ALARMS for effect in self.end(kind, group_id, member_id)]
 
     def ring(self, name: AlarmName, now_ms: int) -> tuple[bool, list[Effect]]:
@@ -65,12 +68,11 @@ class Watch:
         kind, group_id, member_id = name
         deadline_ms = self._deadlines.get((group_id, member_id), now_ms)
         if kind == SESSION and deadline_ms > now_ms:
-            return False, self._set(name, deadline_ms)
+            # Or the clock was set back: a silent member must not stay for as long as that.
+            longest_ms = self._timeouts[group_id, member_id]
+            self._deadlines[group_id, member_id] = min(deadline_ms, now_ms + longest_ms)
+            return False, self._set(name, self._deadlines[group_id, member_id])
         return True, []
-
-    def deadline_ms(self, group_id: str, member_id: str) -> int | None:
-        """When a member will be removed unless it is heard of."""
-        return self._deadlines.get((group_id, member_id))
 
     def _set(self, name: AlarmName, at_ms: int) -> list[Effect]:
         self._alarms[name] = at_ms
