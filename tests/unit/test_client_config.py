@@ -62,7 +62,7 @@ def test_the_defaults_go_together(cls: type[Declared]) -> None:
     ("cls", "name", "default"),
     [
         (ProducerConfig, "acks", -1),
-        (ProducerConfig, "batch_size", 16_384),
+        (ProducerConfig, "batch_size", 1_000_000),
         (ProducerConfig, "buffer_memory", 33_554_432),
         (ProducerConfig, "delivery_timeout_ms", 120_000),
         (ProducerConfig, "is_idempotent", True),

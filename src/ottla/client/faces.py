@@ -199,6 +199,11 @@ class Driver:
             future.cancel()
             raise
 
+    def start(self, work: Work[T]) -> "Future[T]":
+        """Run `work` where the engine is, and do not wait for it."""
+        self._check_open(work)
+        return self._host.submit(work)
+
     async def run_async(self, work: Work[T]) -> T:
         """Run `work` where the engine is, and await its result here; canceling it cancels both."""
         self._check_open(work)

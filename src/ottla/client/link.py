@@ -204,10 +204,12 @@ class Link:
                 timeout_ms=context.config.request_timeout_ms,
             )
             self._plan_renewal(lifetime_ms)
-        if made.is_open:
-            self.failure = None
-            self._state.ready()
-            log.debug("connected to %s", node)
+        if not made.is_open:
+            # It said all that it had to say, and was gone before we read it.
+            raise ConnectError(f"{node}: the broker closed the connection")
+        self.failure = None
+        self._state.ready()
+        log.debug("connected to %s", node)
 
     async def _reach(self, timeout_ms: int) -> Connection:
         context, node = self._context, self.node

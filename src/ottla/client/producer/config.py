@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.client.config import ClientConfig, plug, tuple_of
-from ottla.config import INT32_MAX, KIB, MIB, MINUTE_MS, SECOND_MS, Kind, setting
+from ottla.config import INT32_MAX, MIB, MINUTE_MS, SECOND_MS, Kind, setting
 from ottla.errors import ConfigError
 
 PARTITIONERS: Final = ("murmur2", "consistent_random", "round_robin", "sticky")
@@ -63,8 +63,10 @@ class ProducerConfig(ClientConfig):
     linger_ms: float = setting("linger.ms", 5.0, low=0)
     """How long a batch waits for company.  0 sends at once, and fills batches badly."""
 
-    batch_size: int = setting("batch.size", 16 * KIB, low=0)
-    """How many bytes a batch may have before it is sent; a larger record gets one of its own."""
+    batch_size: int = setting("batch.size", 1_000_000, low=0)
+    """How many bytes a batch may have before it is sent; a larger record gets one of its own.
+    Memory is used as records come, so that our default can be larger than Kafka's 16384: a request
+    costs as much as several hundred small records."""
 
     buffer_memory: int = setting("buffer.memory", 32 * MIB, kind=Kind.LONG, low=0)
     """How many bytes may wait to be sent; beyond that, send blocks for up to max.block.ms."""

@@ -1,0 +1,92 @@
+"""Batches as Arrow: columns of topic, partition, offset, timestamp, key, headers and value.
+
+With a schema, values are read as JSON objects, and its fields take the place of the value column.
+No Python object is made for a record.  The spans of the batch travel in the metadata of its schema.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.arrow_offsets import spans_text
+from ottla.client.consumer.chunks import Part
+from ottla.client.consumer.shelf import TakenBatches
+from ottla.client.records import ARROW_SPANS
+from ottla.errors import SerializationError
+from ottla.model import TopicPartition
+from ottla.records.arrow import pyarrow, to_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ORDER = ("topic", "partition", "offset", "timestamp", "key", "headers")
+
+
+def arrow_batch(taken: TakenBatches, schema: "pa.Schema | None") -> "pa.RecordBatch":
+    """What an Arrow poll returns.
+
+    Raises:
+        BatchError: A batch is broken.
+        SerializationError: With a schema: a value is no JSON object of it.
+    """
+    pa = pyarrow()
+    made = [_partition_batch(pa, tp, parts) for tp, parts in taken.parts]
+    rows = made[0] if len(made) == 1 else pa.Table.from_batches(made).combine_chunks()
+    if len(made) != 1:
+        (rows,) = rows.to_batches() or [made[0]]
+    if schema is not None:
+        rows = _with_values(pa, rows, schema)
+    return rows.replace_schema_metadata({ARROW_SPANS: spans_text(taken.spans)})
+
+
+def _partition_batch(pa: Any, tp: TopicPartition, parts: Sequence[Part]) -> Any:
+    rows = _cut(to_arrow(part.batch for part in parts), parts)
+    count = rows.num_rows
+    columns = {name: rows.column(name) for name in rows.schema.names}
+    columns["topic"] = pa.repeat(pa.scalar(tp.topic, pa.string()), count)
+    columns["partition"] = pa.repeat(pa.scalar(tp.partition, pa.int32()), count)
+    names = [*_ORDER, "value"]
+    return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+
+
+def _cut(rows: Any, parts: Sequence[Part]) -> Any:
+    """Without what lies before the first part's beginning and after the last one's end."""
+    offsets = memoryview(rows.column("offset").buffers()[1]).cast("q")[: rows.num_rows]
+    first = bisect_left(offsets, parts[0].from_offset)
+    last = bisect_left(offsets, parts[-1].to_offset)
+    if first == 0 and last == rows.num_rows:
+        return rows
+    return rows.slice(first, last - first)
+
+
+def _with_values(pa: Any, rows: Any, schema: "pa.Schema") -> Any:
+    from pyarrow import json
+
+    if rows.num_rows == 0:
+        values = pa.Table.from_batches([], schema=schema)
+    else:
+        lines = b"\n".join(v if v is not None else b"{}" for v in rows.column("value").to_pylist())
+        options = json.ParseOptions(
+            explicit_schema=schema, newlines_in_values=True, unexpected_field_behavior="ignore"
+        )
+        try:
+            values = json.read_json(pa.BufferReader(lines), parse_options=options)
+        except pa.ArrowInvalid as error:
+            first = rows.column("offset")[0].as_py()
+            raise SerializationError(
+                f"values from offset {first} on are not JSON objects of the schema: {error}"
+            ) from error
+    if values.num_rows != rows.num_rows:
+        raise SerializationError(
+            f"{rows.num_rows} values hold {values.num_rows} JSON objects; each must hold one"
+        )
+    values = values.combine_chunks()
+    arrays = [rows.column(name) for name in _ORDER]
+    arrays += [_one(pa, values.column(name)) for name in schema.names]
+    return pa.RecordBatch.from_arrays(arrays, names=[*_ORDER, *schema.names])
+
+
+def _one(pa: Any, column: Any) -> Any:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

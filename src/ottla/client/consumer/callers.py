@@ -1,0 +1,136 @@
+"""Who calls a consumer: a thread that blocks, or a task in an event loop.
+
+What a consumer does in its caller's thread is written once, as coroutines, in terms of a `Caller`.
+For a thread, a caller's awaitables are done when they return: `drive` runs such a coroutine to its
+end without an event loop.
+"""
+
+import asyncio
+import inspect
+import queue
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from ottla.client.faces import Driver, Work
+from ottla.errors import MisuseError
+
+T = TypeVar("T")
+
+
+class Caller(Protocol):
+    """How the caller's side waits, and what it calls."""
+
+    async def run(self, work: Work[T], timeout_s: float | None = None) -> T:
+        """Run `work` on the I/O thread, and wait for it."""
+        ...
+
+    async def listen(self, timeout_s: float) -> None:
+        """Wait until the bell rings, or for so long."""
+        ...
+
+    async def result(self, returned: Awaitable[None] | None) -> None:
+        """Finish what a listener returned: it may be a coroutine function."""
+        ...
+
+    def ring(self) -> None:
+        """Wake who listens; from any thread, and from signal handlers."""
+        ...
+
+    def who(self) -> object:
+        """Who is calling now."""
+        ...
+
+    def time_s(self) -> float:
+        """A clock that never jumps."""
+        ...
+
+
+class BlockingCaller:
+    """A thread."""
+
+    def __init__(self, driver: Driver, now_s: Callable[[], float]) -> None:
+        self._driver = driver
+        self._now_s = now_s
+        # Unlike an Event, a SimpleQueue may be used in a signal handler that interrupts itself.
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._is_rung = False
+
+    async def run(self, work: Work[T], timeout_s: float | None = None) -> T:
+        return self._driver.run_blocking(work, timeout_s)
+
+    async def listen(self, timeout_s: float) -> None:
+        try:
+            self._bell.get(timeout=timeout_s)
+        except queue.Empty:
+            return
+        self._is_rung = False
+
+    async def result(self, returned: Awaitable[None] | None) -> None:
+        if returned is None:
+            return
+        if inspect.iscoroutine(returned):
+            returned.close()
+        raise MisuseError("a listener of a blocking Consumer must not be async; use AsyncConsumer")
+
+    def ring(self) -> None:
+        if not self._is_rung:
+            self._is_rung = True
+            self._bell.put(None)
+
+    def who(self) -> object:
+        return threading.get_ident()
+
+    def time_s(self) -> float:
+        return self._now_s()
+
+
+class AsyncCaller:
+    """A task, in whatever loop the first call was made."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._bell = asyncio.Event()
+
+    async def run(self, work: Work[T], timeout_s: float | None = None) -> T:
+        self._loop = asyncio.get_running_loop()
+        async with asyncio.timeout(timeout_s):
+            return await self._driver.run_async(work)
+
+    async def listen(self, timeout_s: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._bell.wait()
+        except TimeoutError:
+            return
+        self._bell.clear()
+
+    async def result(self, returned: Awaitable[None] | None) -> None:
+        if returned is not None:
+            await returned
+
+    def ring(self) -> None:
+        loop = self._loop
+        if loop is None:
+            self._bell.set()  # nobody listens yet
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(self._bell.set)
+
+    def who(self) -> object:
+        return asyncio.current_task()
+
+    def time_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def drive(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never really waits: one of a `BlockingCaller`."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    work.close()
+    raise AssertionError("a coroutine of a blocking caller waited")

@@ -1,0 +1,117 @@
+"""Commits offsets: one request at a time, in the order in which they were asked for.
+
+So a later commit is never undone by an earlier one that was slow, and those who wait for their
+commits hear of them in order.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from ottla.client.engine import Engine
+from ottla.client.records import GroupMetadata, OffsetAndMetadata
+from ottla.client.targets import group
+from ottla.errors import CommitFailedError, ErrorCode, OttlaError, exception_for
+from ottla.model import TopicPartition
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+_WITH_NAMES = 9
+_GONE = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+"""The group went on without us: whoever has the partitions now will read the records again."""
+
+
+class Committer:
+    """Made in the loop of the engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        identity: Callable[[], GroupMetadata],
+        hear: Callable[[OttlaError], None],
+    ) -> None:
+        """`identity` is who commits; `hear` is told of refusals that say something of the group."""
+        self._engine = engine
+        self._identity = identity
+        self._hear = hear
+        self._order = asyncio.Lock()
+
+    async def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> None:
+        """Commit, and wait until it is done.
+
+        Raises:
+            CommitFailedError: Another member has these partitions now.
+            RejoinError: The group is being shared out anew; poll, then commit again.
+            FencedError: Another consumer has our group.instance.id.
+            DeadlineError: It was not done in time, and may be done yet.
+        """
+        if not offsets:
+            return
+        # Locks are fair: whoever asked first commits first.
+        async with self._order:
+            await self._engine.repeat(
+                lambda: self._attempt(offsets),
+                what="commit of offsets",
+                to=group(self._identity().group_id),
+                timeout_ms=timeout_ms,
+            )
+        self._engine.metrics.count("commit-total")
+
+    async def _attempt(self, offsets: Offsets) -> None:
+        who = self._identity()
+        answer = await self._engine.ask(
+            _request(who, offsets),
+            OffsetCommitResponse,
+            to=group(who.group_id),
+            max_version=_WITH_NAMES,
+        )
+        for topic in answer.topics:
+            for part in topic.partitions:
+                if part.error_code != ErrorCode.NONE:
+                    tp = TopicPartition(topic.name, part.partition_index)
+                    raise self._refusal(part.error_code, tp, who)
+
+    def _refusal(self, number: int, tp: TopicPartition, who: GroupMetadata) -> OttlaError:
+        code = ErrorCode.of(number)
+        if code in _GONE:
+            error: OttlaError = CommitFailedError(
+                code,
+                f"{tp} was not committed: member {who.member_id!r} is not in group "
+                f"{who.group_id!r} any more; poll more often than max.poll.interval.ms, or take "
+                "fewer records at a time",
+            )
+        elif code is ErrorCode.STALE_MEMBER_EPOCH and self._identity() != who:
+            # We have moved on meanwhile, and with the newer epoch it will work.
+            return exception_for(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"commit of {tp}")
+        else:
+            error = exception_for(number, f"commit of {tp}")
+        self._hear(error)
+        return error
+
+
+def _request(who: GroupMetadata, offsets: Offsets) -> OffsetCommitRequest:
+    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for tp, at in offsets.items():
+        by_topic.setdefault(tp.topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=tp.partition,
+                committed_offset=at.offset,
+                committed_leader_epoch=at.leader_epoch,
+                committed_metadata=at.metadata,
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=who.group_id,
+        generation_id_or_member_epoch=who.generation_id,
+        member_id=who.member_id,
+        group_instance_id=who.group_instance_id,
+        topics=tuple(
+            OffsetCommitRequestTopic(name=topic, partitions=tuple(partitions))
+            for topic, partitions in by_topic.items()
+        ),
+    )

@@ -1,0 +1,235 @@
+"""The half of a consumer that lives on the I/O thread: tasks, and what the caller asks of them.
+
+The caller's half is `reading`.  Between them are the `Shelf` (records), the `Mailbox` (turns and
+errors) and `Presence` (when he polled).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from ottla.client.consumer.classic_group import ClassicGroup
+from ottla.client.consumer.committer import Committer
+from ottla.client.consumer.config import ConsumerConfig
+from ottla.client.consumer.fetcher import Fetcher
+from ottla.client.consumer.lookups import Lookups
+from ottla.client.consumer.mailbox import Bell, Committed, Mailbox
+from ottla.client.consumer.membership import Goodbye, Membership, Presence
+from ottla.client.consumer.modern_group import ModernGroup
+from ottla.client.consumer.positioner import Positioner
+from ottla.client.consumer.shelf import Shelf
+from ottla.client.consumer.solo import Solo
+from ottla.client.consumer.subscription import Subscription
+from ottla.client.engine import Engine
+from ottla.client.records import GroupMetadata, OffsetAndMetadata
+from ottla.errors import MisuseError, OttlaError
+from ottla.model import TopicPartition
+
+log = logging.getLogger(__name__)
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class Core:
+    """Made anywhere; `start` and all coroutines run in the loop of the engine."""
+
+    def __init__(
+        self, engine: Engine, config: ConsumerConfig, bell: Bell, processed: Callable[[], Offsets]
+    ) -> None:
+        """`processed` tells what may be committed; it is called on the I/O thread."""
+        self.engine = engine
+        self.config = config
+        self.shelf = Shelf()
+        self.mailbox = Mailbox(bell)
+        self.presence = Presence()
+        self.lookups = Lookups(engine, is_committed_only=config.is_committed_only)
+        self._bell = bell
+        self._processed = processed
+        self._auto_committed: Offsets = {}
+        self._membership: Membership | None = None
+        self._member_task: asyncio.Task[None] | None = None
+        self._fetcher: Fetcher | None = None
+        self._positioner: Positioner | None = None
+        self._committer: Committer | None = None
+        self._cluster_version = -1
+
+    @property
+    def is_started(self) -> bool:
+        return self._membership is not None
+
+    @property
+    def is_auto_committing(self) -> bool:
+        config = self.config
+        return config.enable_auto_commit and config.group_id is not None and not config.offset_store
+
+    def member_identity(self) -> GroupMetadata:
+        """Who we are in the group; `CommitFailedError` if we are not in it now."""
+        if self._membership is not None:
+            self._membership.check_membership()
+        return self.identity
+
+    @property
+    def identity(self) -> GroupMetadata:
+        """Who we are in the group."""
+        if self._membership is None:
+            return GroupMetadata(self.config.group_id or "")
+        return self._membership.identity
+
+    def check(self) -> None:
+        """Raise what keeps this consumer from ever reading again."""
+        self.engine.check_open()
+        if self._membership is not None and self._membership.stopped is not None:
+            raise self._membership.stopped.with_traceback(None)
+
+    async def start(self) -> None:
+        """Begin to work; nothing is waited for.  Twice is no error."""
+        if self._membership is not None:
+            return
+        engine = self.engine
+        self._fetcher = Fetcher(engine, self.shelf, self.config, self._bell.ring)
+        self._positioner = Positioner(
+            engine,
+            self.shelf,
+            self.config,
+            self.lookups,
+            on_news=self._on_position,
+            fail=self.mailbox.complain,
+        )
+        self._membership = self._new_membership()
+        self._committer = Committer(engine, lambda: self.identity, self._membership.hear)
+        engine.subscribe(self._on_change)
+        engine.spawn("fetch", self._fetcher.run())
+        engine.spawn("positions", self._positioner.run())
+        self._member_task = engine.spawn("group", self._membership.run())
+        if self.is_auto_committing:
+            engine.spawn("auto commit", self._commit_for_ever())
+
+    async def connect(self) -> None:
+        """Wait until the cluster is known."""
+        await self.engine.connect()
+        await self.start()
+
+    def wake(self) -> None:
+        """The caller did something: polled, sought, made room."""
+        if self._membership is None:
+            return
+        assert self._fetcher is not None
+        assert self._positioner is not None
+        self._membership.wake()
+        self._positioner.wake()
+        self._fetcher.wake()
+
+    # What to read.
+
+    async def subscribe(self, subscription: Subscription) -> None:
+        """Want these topics; partitions come by and by."""
+        await self.start()
+        assert self._membership is not None
+        now_ms = self.engine.now_ms()
+        self.engine.metadata.want_all(subscription.pattern is not None, now_ms)
+        self.engine.metadata.want_only(subscription.topics, now_ms)
+        self.engine.wake_metadata()
+        self._membership.subscribe(subscription)
+
+    async def unsubscribe(self, reason: str, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Leave the group, if we are in one, and read `partitions`, which the caller has taken."""
+        await self.start()
+        assert self._membership is not None
+        await self._end_membership()
+        try:
+            await self._membership.leave(Goodbye.LEAVE, reason)
+        except OttlaError as error:
+            self.engine.check_open()
+            log.debug("not told the group that we left: %s", error)
+        self._membership.forget()
+        self._membership.subscribe(Subscription())
+        now_ms = self.engine.now_ms()
+        self.engine.metadata.want_all(False, now_ms)
+        self.engine.metadata.want_only({tp.topic for tp in partitions}, now_ms)
+        self.engine.wake_metadata()
+        self._member_task = self.engine.spawn("group", self._membership.run())
+        self.wake()
+
+    # Commits.
+
+    async def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> None:
+        """Commit, in the order of calls; see `Committer.commit`."""
+        if self.config.group_id is None:
+            raise MisuseError("there is no group to commit for: set group_id")
+        await self.start()
+        assert self._committer is not None
+        assert self._membership is not None
+        self._membership.check_membership()
+        await self._committer.commit(offsets, timeout_ms)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed."""
+        if self.config.group_id is None:
+            raise MisuseError("there is no group that could have committed: set group_id")
+        return await self.lookups.committed(self.config.group_id, partitions)
+
+    async def _commit_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(max(self.config.auto_commit_interval_ms, 1) / 1000)
+            offsets = {
+                tp: at
+                for tp, at in self._processed().items()
+                if self._auto_committed.get(tp) != at and tp in self.shelf.assigned
+            }
+            if not offsets:
+                continue
+            try:
+                await self.commit(offsets)
+            except OttlaError as error:
+                self.engine.check_open()
+                log.warning("auto commit failed: %s", error)
+                continue
+            self.auto_committed(offsets)
+            if self.config.interceptors:
+                self.mailbox.put(Committed(offsets))
+
+    def auto_committed(self, offsets: Offsets) -> None:
+        """These need no other commit."""
+        self._auto_committed = {**self._auto_committed, **offsets}
+
+    # The end.
+
+    async def finish(self) -> None:
+        """Say goodbye to the group."""
+        if self._membership is None:
+            return
+        await self._end_membership()
+        is_static = self.config.group_instance_id is not None
+        goodbye = Goodbye.STAY if is_static else Goodbye.LEAVE
+        await self._membership.leave(goodbye, "the consumer was closed")
+
+    async def _end_membership(self) -> None:
+        task, self._member_task = self._member_task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+            await asyncio.sleep(0)  # so that the engine has seen it end
+
+    # What changes around us.
+
+    def _new_membership(self) -> Membership:
+        config = self.config
+        if config.group_id is None:
+            kind: type[Solo | ClassicGroup | ModernGroup] = Solo
+        else:
+            kind = ClassicGroup if config.group_protocol == "classic" else ModernGroup
+        return kind(self.engine, config, self.mailbox, self.presence)
+
+    def _on_change(self) -> None:
+        version = self.engine.cluster.version
+        if version != self._cluster_version and self._membership is not None:
+            self._cluster_version = version
+            self._membership.refresh_topics()
+            self._membership.wake()
+
+    def _on_position(self) -> None:
+        assert self._fetcher is not None
+        self._fetcher.wake()
+        self._bell.ring()

@@ -1,0 +1,118 @@
+"""One assigned partition: where its reader is, what it waits for, what is fetched ahead.
+
+Two offsets matter.  `position` is what the caller gets next; it is the caller's, and moves as
+records are handed out.  `fetch_offset` is what is asked for next; it is the I/O thread's, and runs
+ahead by what is queued.  Whatever moves the position otherwise (a seek, a reset) drops the queue
+and raises `number`, so that answers to older questions are recognized and ignored.
+"""
+
+import enum
+from collections import deque
+
+from ottla.client.cluster_view import Leader
+from ottla.client.consumer.chunks import Chunk, Trouble
+from ottla.client.records import NO_EPOCH
+from ottla.model import TopicPartition
+
+
+class Need(enum.Enum):
+    """What must be found out before a partition can be read."""
+
+    NOTHING = "nothing"
+    COMMITTED = "the committed offset"
+    RESET = "the offset that auto.offset.reset, or a seek, stands for"
+
+
+class Partition:
+    """The state of one assigned partition; whoever changes it holds the lock of the `Shelf`."""
+
+    __slots__ = (
+        "chunks",
+        "end_offset",
+        "fetch_epoch",
+        "fetch_offset",
+        "is_in_flight",
+        "is_paused",
+        "need",
+        "number",
+        "position",
+        "position_epoch",
+        "queued_bytes",
+        "reset_to",
+        "retry_at_ms",
+        "told_offset",
+        "tp",
+        "trouble",
+        "validated",
+    )
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.number = 0
+        self.position: int | None = None
+        """The offset that the caller gets next; None: not known yet."""
+        self.position_epoch = NO_EPOCH
+        """Leader epoch of the record before it."""
+        self.told_offset = -1
+        """Where the last batch that was handed out ended, or the last seek led."""
+        self.need = Need.COMMITTED
+        self.reset_to: object = None
+        """With Need.RESET: what a seek asked for; None: what auto.offset.reset says."""
+        self.is_paused = False
+        self.fetch_offset = -1
+        self.fetch_epoch = NO_EPOCH
+        self.is_in_flight = False
+        self.validated: Leader | None = None
+        """The leader that is known to have everything below the fetch offset."""
+        self.retry_at_ms = 0
+        self.chunks: deque[Chunk] = deque()
+        self.trouble: Trouble | None = None
+        """What comes after the chunks."""
+        self.queued_bytes = 0
+        self.end_offset: int | None = None
+        """The end of what can be read, as the last answer told."""
+
+    def seek(self, offset: int, epoch: int = NO_EPOCH) -> None:
+        """Go to an offset that is known."""
+        self._drop_queue()
+        self.need, self.reset_to = Need.NOTHING, None
+        self.position = self.told_offset = self.fetch_offset = offset
+        self.position_epoch = self.fetch_epoch = epoch
+        self.validated = None
+
+    def ask(self, need: Need, reset_to: object = None) -> None:
+        """Go to an offset that must be found out."""
+        self._drop_queue()
+        self.need, self.reset_to = need, reset_to
+        self.position = None
+        self.position_epoch = self.fetch_epoch = NO_EPOCH
+
+    def queue(self, chunk: Chunk, epoch: int) -> None:
+        """Add what the next fetch brought."""
+        assert self.trouble is None, "nothing is fetched behind a trouble"
+        self.chunks.append(chunk)
+        self.queued_bytes += chunk.size_bytes
+        self.fetch_offset, self.fetch_epoch = chunk.next_offset, epoch
+
+    @property
+    def has_something(self) -> bool:
+        """Whether a caller would find records, or the reason why there are none."""
+        return bool(self.chunks or self.trouble) and not self.is_paused
+
+    def wants_fetch(self, now_ms: int, max_chunks: int) -> bool:
+        """Whether to ask for more of it now."""
+        return (
+            self.need is Need.NOTHING
+            and self.trouble is None
+            and not (self.is_paused or self.is_in_flight)
+            and len(self.chunks) < max_chunks
+            and self.retry_at_ms <= now_ms
+        )
+
+    def _drop_queue(self) -> None:
+        self.number += 1
+        self.chunks.clear()
+        self.trouble = None
+        self.queued_bytes = 0
+        self.is_in_flight = False
+        self.retry_at_ms = 0

@@ -1,0 +1,223 @@
+"""Finds out where to read: committed offsets, resets, and whether a new leader has what we read.
+
+Lives on the I/O thread, and looks whenever something was assigned, sought or led anew.  Where
+`auto.offset.reset` is none, and for errors that time does not mend, the caller hears of it when he
+comes to that partition.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+
+from ottla.client.cluster_view import Leader
+from ottla.client.consumer.chunks import Trouble
+from ottla.client.consumer.config import ConsumerConfig
+from ottla.client.consumer.lookups import EARLIEST, LATEST, EpochEnd, Found, Lookups
+from ottla.client.consumer.partition import Need, Partition
+from ottla.client.consumer.shelf import Shelf
+from ottla.client.engine import Engine
+from ottla.client.records import NO_EPOCH
+from ottla.errors import ErrorCode, OttlaError, PositionError
+from ottla.model import TopicPartition
+
+log = logging.getLogger(__name__)
+
+NO_RESET = "none"
+
+
+class Positioner:
+    """Made in the loop of the engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        shelf: Shelf,
+        config: ConsumerConfig,
+        lookups: Lookups,
+        on_news: Callable[[], None],
+        fail: Callable[[OttlaError], None],
+    ) -> None:
+        """`on_news` is called when a position became known; `fail` when something went wrong."""
+        self._engine = engine
+        self._shelf = shelf
+        self._config = config
+        self._lookups = lookups
+        self._on_news = on_news
+        self._fail = fail
+        self._wake = asyncio.Event()
+        engine.subscribe(self.wake)
+
+    def wake(self) -> None:
+        """Look again."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Find positions for ever."""
+        failure_count = 0
+        while True:
+            self._wake.clear()
+            try:
+                await self._step()
+                failure_count = 0
+            except OttlaError as error:
+                self._engine.check_open()
+                failure_count += 1
+                if not error.retriable:
+                    self._fail(error)
+                else:
+                    log.debug("positions not found yet: %s", error)
+                luck = self._engine.ports.entropy.random()
+                await asyncio.sleep(self._engine.backoff.delay_ms(failure_count, luck) / 1000)
+                continue
+            await self._wake.wait()
+
+    async def _step(self) -> None:
+        await self._find_committed([p for p in self._shelf if p.need is Need.COMMITTED])
+        await self._reset([p for p in self._shelf if p.need is Need.RESET and not p.trouble])
+        await self._validate()
+
+    # Committed offsets.
+
+    async def _find_committed(self, partitions: list[Partition]) -> None:
+        if not partitions:
+            return
+        group_id = self._config.group_id
+        numbers = {p.tp: p.number for p in partitions}
+        if group_id is None:
+            found = dict.fromkeys(numbers)
+        else:
+            found = await self._lookups.committed(group_id, numbers)
+        with self._shelf.lock:
+            for partition in self._still(partitions, numbers, Need.COMMITTED):
+                committed = found[partition.tp]
+                if committed is None:
+                    partition.ask(Need.RESET)
+                else:
+                    partition.seek(committed.offset, committed.leader_epoch)
+        self._on_news()
+
+    # Resets.
+
+    async def _reset(self, partitions: list[Partition]) -> None:
+        numbers = {p.tp: p.number for p in partitions}
+        times: dict[TopicPartition, int] = {}
+        for partition in partitions:
+            target = partition.reset_to
+            if target is None and self._config.auto_offset_reset == NO_RESET:
+                self._refuse(partition)
+            else:
+                times[partition.tp] = self._time_of(target)
+        if not times:
+            return
+        found = await self._lookups.offsets(times)
+        beyond = {tp: LATEST for tp, at in found.items() if at.offset < 0}
+        if beyond:
+            found |= await self._lookups.offsets(beyond)
+        await self._tell_skipped(partitions, times, found)
+        with self._shelf.lock:
+            for partition in self._still(partitions, numbers, Need.RESET):
+                if (at := found.get(partition.tp)) is not None:
+                    partition.seek(at.offset)
+        self._on_news()
+
+    def _time_of(self, target: object) -> int:
+        chosen = self._config.auto_offset_reset if target is None else target
+        if chosen in ("earliest", "beginning"):
+            return EARLIEST
+        if chosen in ("latest", "end"):
+            return LATEST
+        if isinstance(chosen, datetime):
+            return int(chosen.timestamp() * 1000)
+        assert isinstance(chosen, timedelta), f"{chosen!r} is no place to reset to"
+        return self._engine.ports.clock.now_ms() - int(abs(chosen).total_seconds() * 1000)
+
+    def _refuse(self, partition: Partition) -> None:
+        error = PositionError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{partition.tp} has no committed offset, or no record there, and auto.offset.reset "
+            "is none; seek, or choose earliest or latest",
+        )
+        self._shelf.refuse(partition, error)
+        self._on_news()
+
+    async def _tell_skipped(
+        self,
+        partitions: Iterable[Partition],
+        times: dict[TopicPartition, int],
+        found: dict[TopicPartition, Found],
+    ) -> None:
+        """A new group that starts at the end says so: it is the most common surprise of all."""
+        if self._config.group_id is None or not log.isEnabledFor(logging.INFO):
+            return
+        at_end = [p.tp for p in partitions if p.reset_to is None and times.get(p.tp) == LATEST]
+        if not at_end:
+            return
+        begin = await self._lookups.offsets(dict.fromkeys(at_end, EARLIEST))
+        skipped_count = sum(found[tp].offset - begin[tp].offset for tp in at_end)
+        log.info(
+            "group %r has no committed offset for %s; starting at the end, %d records skipped",
+            self._config.group_id,
+            ", ".join(map(str, sorted(at_end))),
+            skipped_count,
+        )
+
+    # New leaders.
+
+    async def _validate(self) -> None:
+        cluster = self._engine.cluster
+        unsure: dict[TopicPartition, int] = {}
+        leaders: dict[TopicPartition, Leader] = {}
+        numbers: dict[TopicPartition, int] = {}
+        has_news = False
+        for partition in self._shelf:
+            leader = cluster.leader(partition.tp)
+            if partition.need is not Need.NOTHING or leader in (None, partition.validated):
+                continue
+            assert leader is not None
+            with self._shelf.lock:
+                epoch, numbers[partition.tp] = partition.fetch_epoch, partition.number
+                if NO_EPOCH in (epoch, leader.epoch) or epoch == leader.epoch:
+                    partition.validated = leader
+                    has_news = True
+                else:
+                    unsure[partition.tp], leaders[partition.tp] = epoch, leader
+        if unsure:
+            ends = await self._lookups.epoch_ends(unsure)
+            for tp, end in ends.items():
+                self._judge(tp, numbers[tp], leaders[tp], end)
+            has_news = True
+        if has_news:
+            self._on_news()
+
+    def _judge(self, tp: TopicPartition, number: int, leader: Leader, end: EpochEnd) -> None:
+        """Compare what we read with what the new leader has (KIP-320)."""
+        with self._shelf.lock:
+            partition = self._shelf.find(tp)
+            if partition is None or partition.number != number:
+                return
+            is_unknown = end.end_offset < 0 or end.leader_epoch < 0
+            if not is_unknown and end.end_offset >= partition.fetch_offset:
+                partition.validated = leader
+                return
+            detail = (
+                f"{tp} was truncated below offset {partition.fetch_offset}, up to which it was "
+                f"read: epoch {partition.fetch_epoch} ends at offset {end.end_offset}"
+            )
+            log.warning("%s", detail)
+            error = None
+            if self._config.auto_offset_reset == NO_RESET:
+                error = PositionError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
+            partition.validated = leader
+            trouble = Trouble(error, None if is_unknown else end.end_offset)
+            self._shelf.put_trouble(partition, number, partition.fetch_offset, trouble)
+
+    def _still(
+        self, partitions: Iterable[Partition], numbers: dict[TopicPartition, int], need: Need
+    ) -> list[Partition]:
+        """Those that nobody took away or sent elsewhere meanwhile."""
+        return [
+            p
+            for p in partitions
+            if p.number == numbers[p.tp] and p.need is need and self._shelf.find(p.tp) is p
+        ]

@@ -1,0 +1,151 @@
+"""The caller's turns in a rebalance: partitions are taken over and given up in his own thread.
+
+Before partitions are given up, what was processed of them is committed, if commits are automatic.
+Of partitions that are lost, nothing is: they may be somebody else's by now.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ottla.client.consumer.callers import Caller
+from ottla.client.consumer.core import Core
+from ottla.client.consumer.mailbox import Change, Committed, Turn
+from ottla.client.consumer.plugs import RebalanceListener
+from ottla.client.consumer.progress import Progress
+from ottla.client.records import Batch, OffsetAndMetadata
+from ottla.errors import OttlaError
+from ottla.model import TopicPartition
+
+log = logging.getLogger(__name__)
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+_COMMIT_TIMEOUT_S = 10.0
+"""How long giving up a partition waits for its commit: others wait for the partition."""
+
+
+class Turns:
+    """Takes letters out of the mailbox, and does what they say."""
+
+    def __init__(self, core: Core, caller: Caller, progress: Progress, consumer: object) -> None:
+        self._core = core
+        self._caller = caller
+        self._progress = progress
+        self._consumer = consumer
+        self.listener = RebalanceListener()
+        self.is_manual = False
+        """Partitions were chosen with `assign`."""
+        self.wake: Callable[[], None] = lambda: None
+        """Has the I/O thread look at what changed."""
+
+    async def take_all(self) -> None:
+        """Do everything that waits for the caller; raise an error that does."""
+        while (letter := self._core.mailbox.take()) is not None:
+            if isinstance(letter, Turn):
+                await self._take(letter)
+            elif isinstance(letter, Committed):
+                self.tell_committed(letter.offsets)
+            else:
+                raise letter
+
+    async def _take(self, turn: Turn) -> None:
+        try:
+            if turn.change is Change.ASSIGNED:
+                await self._take_over(turn.partitions)
+            elif turn.change is Change.REVOKED:
+                await self._give_up(turn.partitions)
+            else:
+                await self._lose(turn.partitions)
+        finally:
+            turn.done()
+            self.wake()
+
+    async def _take_over(self, partitions: frozenset[TopicPartition]) -> None:
+        shelf = self._core.shelf
+        shelf.assign([*sorted(shelf.assigned), *sorted(partitions)])
+        # What store and listener say counts, even if the committed offset was found meanwhile.
+        self.load_offsets(partitions)
+        await self._caller.result(self.listener.on_assigned(self._consumer, _sorted(partitions)))
+
+    async def _give_up(self, partitions: frozenset[TopicPartition]) -> None:
+        try:
+            await self.commit_for(partitions, self._progress.processed(), _COMMIT_TIMEOUT_S)
+        except OttlaError as error:
+            log.warning("not committed before partitions were given up: %s", error)
+        try:
+            await self._caller.result(self.listener.on_revoked(self._consumer, _sorted(partitions)))
+        finally:
+            self._drop(partitions)
+
+    async def _lose(self, lost: frozenset[TopicPartition]) -> None:
+        partitions = lost & self._core.shelf.assigned
+        try:
+            await self._caller.result(self.listener.on_lost(self._consumer, _sorted(partitions)))
+        finally:
+            self._drop(partitions)
+
+    async def give_up_all(self, *, commits: bool = True) -> None:
+        """Give up everything, because the caller wants it so."""
+        assigned = self._core.shelf.assigned
+        if not assigned:
+            return
+        if commits:
+            await self._give_up(assigned)
+            return
+        try:
+            await self._caller.result(self.listener.on_revoked(self._consumer, _sorted(assigned)))
+        finally:
+            self._drop(assigned)
+
+    async def commit_for(
+        self, partitions: frozenset[TopicPartition], offsets: Offsets, timeout_s: float
+    ) -> None:
+        """Commit what is processed of these partitions, where commits are automatic."""
+        core = self._core
+        chosen = {tp: at for tp, at in offsets.items() if tp in partitions}
+        if not chosen or not core.is_auto_committing or not core.is_started:
+            return
+        await self._caller.run(core.commit(chosen, int(timeout_s * 1000)))
+        core.auto_committed(chosen)
+        self.tell_committed(chosen)
+
+    def load_offsets(self, partitions: Iterable[TopicPartition]) -> None:
+        """Ask the user's own store where to begin."""
+        config, wanted = self._core.config, list(partitions)
+        if config.offset_store is None or not wanted:
+            return
+        known = config.offset_store.load(config.group_id or "", wanted)
+        shelf = self._core.shelf
+        with shelf.lock:
+            for tp, offset in known.items():
+                if (partition := shelf.find(TopicPartition(*tp))) is not None:
+                    partition.seek(offset)
+
+    # Interceptors.
+
+    def intercepted(self, batch: Batch[Any, Any]) -> Batch[Any, Any]:
+        """What interceptors make of a batch."""
+        for interceptor in self._core.config.interceptors:
+            try:
+                batch = interceptor.on_consume(batch)
+            except Exception:
+                log.exception("interceptor %r failed", interceptor)
+        return batch
+
+    def tell_committed(self, offsets: Offsets) -> None:
+        """Tell interceptors of a commit that worked."""
+        for interceptor in self._core.config.interceptors:
+            try:
+                interceptor.on_commit(offsets)
+            except Exception:
+                log.exception("interceptor %r failed", interceptor)
+
+    def _drop(self, partitions: frozenset[TopicPartition]) -> None:
+        shelf = self._core.shelf
+        shelf.assign(sorted(shelf.assigned - partitions))
+        self._progress.keep(shelf.assigned)
+
+
+def _sorted(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    return sorted(partitions)

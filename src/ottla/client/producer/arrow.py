@@ -1,0 +1,260 @@
+"""Rows of Arrow tables to batches, sorted by partition, without a Python object for each.
+
+Rows go to partitions as records do: by the hash of their key, else in slices that stay together.
+Where a function of the user's decides, it is called for each row.  Batches are built in the
+caller's thread, each as large as a request allows, and get their numbers when they leave.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from threading import Condition
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.client.producer.core import Core
+from ottla.client.producer.delivery import NO_OFFSET, Delivery
+from ottla.client.producer.lines import Line
+from ottla.client.producer.partitioners import murmur2
+from ottla.client.producer.pump import batch_options
+from ottla.client.producer.routes import Route
+from ottla.errors import DeliveryError, OttlaError
+from ottla.records.arrow import COLUMN_NAMES, from_arrow, murmur2_of, pyarrow
+from ottla.records.shapes import BATCH_HEADER_BYTES, MAX_RECORD_OVERHEAD_BYTES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_FORMATS: Final = ("bytes", "json", "arrow")
+_POSITIVE: Final = 0x7FFF_FFFF
+_BUILT_AHEAD: Final = 10
+"""How many batches of one call wait or are in flight: enough for the network to be busy, and few
+enough for their memory to be used again while it is still in the processor's cache."""
+
+
+def send_arrow(
+    core: Core,
+    route: Route,
+    data: "pa.RecordBatch | pa.Table",
+    *,
+    key: str | None,
+    value: str | Sequence[str] | None,
+    value_format: str,
+) -> "Future[Mapping[int, range]]":
+    """Put the rows into batches, and those into lines; see `Producer.send_arrow`."""
+    rows = _as_records(data, key, value, value_format)
+    sent = _Sent()
+    now_ms = core.clock.now_ms()
+    options = batch_options(core.config)
+    limit_bytes = core.config.max_request_size - BATCH_HEADER_BYTES
+    if rows.num_rows:
+        for line, part in _by_line(route, rows, limit_bytes, core):
+            for piece in _pieces(part, limit_bytes):
+                if not core.pump.is_running_here:
+                    sent.wait_for_room()
+                built = from_arrow(piece, timestamp_ms=now_ms, options=options)
+                sent.expect()
+                core.intake.put_built(line, built, piece.num_rows).delivery.listen(sent.settled)
+    sent.complete()
+    return sent.future
+
+
+class _Sent:
+    """What becomes of all batches of one call."""
+
+    def __init__(self) -> None:
+        self.future: Future[Mapping[int, range]] = Future()
+        self.future.set_running_or_notify_cancel()
+        self._lock = Condition()
+        self._left_count = 1
+        self._ranges: dict[int, tuple[int, int]] = {}
+        self._error: OttlaError | None = None
+
+    def wait_for_room(self) -> None:
+        """Wait until few batches are on their way; each is settled in delivery.timeout.ms."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._left_count <= _BUILT_AHEAD)
+
+    def expect(self) -> None:
+        with self._lock:
+            self._left_count += 1
+
+    def settled(self, delivery: Delivery) -> None:
+        delivery.see_all()  # the future tells of it
+        with self._lock:
+            for told in delivery.outcomes:
+                if told.error is not None:
+                    error = DeliveryError(delivery.topic, delivery.partition, told.error)
+                    self._error = self._error or error
+                elif told.base_offset != NO_OFFSET:
+                    self._cover(delivery.partition, told.base_offset, told.record_count)
+        self.complete()
+
+    def complete(self) -> None:
+        """One thing less to wait for."""
+        with self._lock:
+            self._left_count -= 1
+            self._lock.notify()
+            if self._left_count:
+                return
+        if self._error is not None:
+            self.future.set_exception(self._error)
+        else:
+            self.future.set_result({p: range(*ends) for p, ends in sorted(self._ranges.items())})
+
+    def _cover(self, partition: int, first: int, count: int) -> None:
+        start, stop = self._ranges.get(partition, (first, first + count))
+        self._ranges[partition] = (min(start, first), max(stop, first + count))
+
+
+def _as_records(
+    data: Any, key: str | None, value: str | Sequence[str] | None, value_format: str
+) -> Any:
+    """The rows with the columns that `from_arrow` wants."""
+    pa = pyarrow()
+    if value_format not in _FORMATS:
+        raise ValueError(f"value_format = {value_format!r} is not one of {', '.join(_FORMATS)}")
+    if not isinstance(data, pa.RecordBatch | pa.Table):
+        raise TypeError(f"data must be a RecordBatch or a Table, not {type(data).__name__}")
+    if value_format == "bytes":
+        return _plain(pa, data, key, value)
+    names = [value] if isinstance(value, str) else list(value or data.column_names)
+    chosen = data.select(names)
+    if value_format == "arrow":
+        if key is not None:
+            raise ValueError("value_format = 'arrow' makes one record of many rows: it has no key")
+        return pa.table({"value": pa.array([_stream(pa, chosen)], pa.binary())})
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+    texts = pa.array([encode(row) for row in chosen.to_pylist()], pa.string())
+    columns = {"value": texts}
+    if key is not None:
+        columns = {"key": _column(pa, data, key), **columns}
+    return pa.table(columns)
+
+
+def _plain(pa: Any, data: Any, key: str | None, value: str | Sequence[str] | None) -> Any:
+    if key is None and value is None:
+        wanted = [name for name in data.column_names if name in COLUMN_NAMES]
+        if "value" not in wanted and "key" not in wanted:
+            raise ValueError(
+                f"of the columns {', '.join(data.column_names)} none is called key or value; "
+                "say which to take with key= and value="
+            )
+        return data.select([name for name in wanted if name != "offset"])
+    if value is not None and not isinstance(value, str):
+        if len(value) != 1:
+            raise ValueError("several columns as one value need value_format = 'json' or 'arrow'")
+        value = value[0]
+    columns = {"key": key, "value": value}
+    found = {to: _column(pa, data, name) for to, name in columns.items() if name is not None}
+    return pa.table(found)
+
+
+def _column(pa: Any, data: Any, name: str) -> Any:
+    if name not in data.column_names:
+        raise ValueError(f"there is no column {name!r}; there are {', '.join(data.column_names)}")
+    column = data.column(name)
+    kind = pa.types
+    if kind.is_integer(column.type) or kind.is_boolean(column.type):
+        # As text, which is how most programs would have written them.
+        column = column.cast(pa.string())
+    return column
+
+
+def _stream(pa: Any, rows: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write(rows)
+    return bytes(sink.getvalue())
+
+
+def _by_line(route: Route, rows: Any, limit_bytes: int, core: Core) -> "Iterator[tuple[Line, Any]]":
+    """The rows, sorted by where they go; in their order, for each partition."""
+    key = rows.column("key") if "key" in rows.column_names else None
+    if route.partition_count == 1 and route.sticky is not None:
+        yield route.lines[0], rows
+    elif route.sticky is None:
+        yield from _by_choice(route, rows)
+    elif key is None or route.key_hash is None or key.null_count == len(key):
+        if _bound_bytes(rows) < limit_bytes * route.partition_count:
+            limit_bytes = min(limit_bytes, core.config.batch_size)  # so that all get their share
+        for piece in _pieces(rows, limit_bytes):
+            with core.lock:
+                line = route.sticky.another()
+            yield line, piece
+    else:
+        yield from _by_key(route, rows, key, core)
+
+
+def _by_key(route: Route, rows: Any, key: Any, core: Core) -> "Iterator[tuple[Line, Any]]":
+    pa = pyarrow()
+    from pyarrow import compute
+
+    count = route.partition_count
+    if route.key_hash is murmur2:
+        array = key.combine_chunks() if isinstance(key, pa.ChunkedArray) else key
+        hashes = compute.bit_wise_and(murmur2_of(array), pa.scalar(_POSITIVE, pa.int32()))
+        scalar = pa.scalar(count, pa.int32())
+        quotient = compute.divide(hashes, scalar)
+        chosen = compute.subtract(hashes, compute.multiply(quotient, scalar))
+    else:
+        assert route.key_hash is not None
+        hashed = route.key_hash
+        keys = [item if item is None else _bytes(item) for item in key.to_pylist()]
+        chosen = pa.array([None if k is None else hashed(k) % count for k in keys], pa.int32())
+    if chosen.null_count:
+        assert route.sticky is not None
+        with core.lock:
+            home = route.sticky.another()
+        chosen = chosen.fill_null(home.partition)
+    yield from _taken(route, rows, chosen)
+
+
+def _by_choice(route: Route, rows: Any) -> "Iterator[tuple[Line, Any]]":
+    """A function of the user's, or the turn, decides about each row."""
+    pa = pyarrow()
+    nothing = [None] * rows.num_rows
+    keys = rows.column("key").to_pylist() if "key" in rows.column_names else nothing
+    values = rows.column("value").to_pylist() if "value" in rows.column_names else nothing
+    chosen = [
+        route.line_for(_bytes(key), _bytes(value), 0).partition
+        for key, value in zip(keys, values, strict=True)
+    ]
+    yield from _taken(route, rows, pa.array(chosen, pa.int32()))
+
+
+def _taken(route: Route, rows: Any, chosen: Any) -> "Iterator[tuple[Line, Any]]":
+    """The rows of each partition: one sort for all of them."""
+    from pyarrow import compute
+
+    order = compute.sort_indices(chosen)
+    ordered = rows.take(order)
+    counts = {c["values"].as_py(): c["counts"].as_py() for c in compute.value_counts(chosen)}
+    start = 0
+    for partition in sorted(counts):
+        yield route.lines[partition], ordered.slice(start, counts[partition])
+        start += counts[partition]
+
+
+def _pieces(rows: Any, limit_bytes: int) -> Iterator[Any]:
+    """Slices that fit into a batch each; a row that does not is refused when it is put there."""
+    if rows.num_rows <= 1 or _bound_bytes(rows) <= limit_bytes:
+        yield rows
+        return
+    share = max(1, rows.num_rows * limit_bytes // _bound_bytes(rows))
+    if share >= rows.num_rows:
+        share = rows.num_rows // 2
+    for start in range(0, rows.num_rows, share):
+        yield from _pieces(rows.slice(start, share), limit_bytes)
+
+
+def _bound_bytes(rows: Any) -> int:
+    """The most bytes that rows take in a batch: every column has lengths of its own to spare."""
+    size_bytes = rows.num_rows * MAX_RECORD_OVERHEAD_BYTES
+    for name in rows.column_names:
+        if name != "timestamp":
+            size_bytes += rows.column(name).nbytes
+    return int(size_bytes)
+
+
+def _bytes(item: Any) -> bytes | None:
+    return item.encode() if isinstance(item, str) else item

@@ -1,0 +1,323 @@
+"""Talks to the coordinator of a producer's transactions, on the I/O thread.
+
+A shell around `Transactions`, which decides.  A producer without transactional id has one too: it
+has nothing to do, and everything may be sent.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.client.engine import Engine
+from ottla.client.producer.config import ProducerConfig
+from ottla.client.producer.lines import Line
+from ottla.client.producer.transactions import (
+    PreparedToken,
+    State,
+    Transactions,
+    add_failure,
+    offsets_error,
+    offsets_failure,
+)
+from ottla.client.records import GroupMetadata, OffsetAndMetadata
+from ottla.client.targets import group as group_target
+from ottla.client.targets import transaction as transaction_target
+from ottla.errors import (
+    AbortableError,
+    ConfigError,
+    DeadlineError,
+    ErrorCode,
+    MisuseError,
+    OttlaError,
+    exception_for,
+    raise_for_code,
+)
+from ottla.model import TopicPartition
+from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.wire.messages.init_producer_id import InitProducerIdResponse
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
+
+if TYPE_CHECKING:
+    from ottla.client.producer.pump import Pump, Stock
+
+log = logging.getLogger(__name__)
+
+_ONE_TRANSACTION = 3
+"""AddPartitionsToTxn: what clients speak; later versions are for brokers."""
+_TWO_PHASE = 6
+"""InitProducerId: what knows of prepared transactions (KIP-939)."""
+
+
+class Coordination:
+    """See the module's words."""
+
+    def __init__(
+        self, engine: Engine, config: ProducerConfig, stock: "Stock", pump: "Pump"
+    ) -> None:
+        self._engine = engine
+        self._config = config
+        self._stock = stock
+        self._pump = pump
+        self._is_adding = False
+        self.features: Callable[[], Mapping[str, int]] = lambda: engine.features
+        """Finalized features of the cluster: they decide about the version of the protocol."""
+        self._machine: Transactions | None = None
+        if config.transactional_id is not None:
+            self._machine = Transactions(config)
+            stock.sender.may_write = self._may_write
+            stock.sender.on_failed = self._on_failed
+
+    @property
+    def machine(self) -> Transactions:
+        """The transactions; raises `ConfigError` for a producer that has none."""
+        if self._machine is None:
+            raise ConfigError("transactions need a transactional.id")
+        return self._machine
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction waits to be ended."""
+        return self._machine is not None and self._machine.state in (State.OPEN, State.SPOILED)
+
+    @property
+    def max_produce_version(self) -> int | None:
+        return None if self._machine is None else self._machine.versions.produce
+
+    def check_sendable(self) -> None:
+        """Raise why nothing can be sent now, if so."""
+        if self._machine is not None:
+            self._machine.check_open()
+
+    async def begin(self) -> None:
+        """Open a transaction; before the first one, find out who we are."""
+        machine = self.machine
+        machine.check_alive()
+        if machine.state is State.UNREADY:
+            await self._initialize()
+        machine.begin()
+
+    async def commit(self) -> None:
+        """Deliver all records, commit the offsets, and commit the transaction."""
+        machine = self.machine
+        await self._complete()
+        machine.ending()
+        await self._end(commits=True)
+
+    async def prepare(self) -> PreparedToken:
+        """Deliver all records and offsets, and leave the end to whoever has the token."""
+        await self._complete()
+        return self.machine.prepared()
+
+    async def abort(self) -> None:
+        """Drop what is not sent, wait for what is, and abort the transaction."""
+        machine = self.machine
+        dropped = AbortableError(ErrorCode.TRANSACTION_ABORTABLE, "the transaction was aborted")
+        if machine.state is State.OPEN:
+            machine.ending()
+        while self._stock.lines.incomplete:
+            with self._stock.lock:
+                settled = self._stock.sender.fail_all(machine.error or dropped, with_sent=False)
+            self._pump.publish(settled)
+            await self._pump.landed()
+        self._see_failures()
+        machine.check_alive()
+        if machine.state is not State.ENDING:
+            machine.ending()
+        await self._end(commits=False)
+
+    async def undo(self) -> None:
+        """After a transaction failed: abort it, or, where the producer is dead, give up the rest.
+
+        What failed in it was told with it, and is told nobody else.
+        """
+        if self.is_open:
+            await self.abort()
+            return
+        machine = self.machine
+        if machine.state is State.DEAD:
+            assert machine.error is not None
+            with self._stock.lock:
+                settled = self._stock.sender.fail_all(machine.error)
+            self._pump.publish(settled)
+        self._see_failures()
+
+    async def end_prepared(self, token: PreparedToken, *, commits: bool) -> bool:
+        """End a transaction that somebody prepared; False if it had ended before."""
+        machine = self.machine
+        machine.check_alive()
+        if machine.state is State.PREPARED:
+            if machine.producer != token:
+                raise MisuseError(f"prepared is {machine.producer}, not {token}")
+            machine.ending()
+            await self._end(commits=commits)
+            return True
+        if machine.state is not State.UNREADY:
+            raise MisuseError("a prepared transaction is ended before others begin")
+        if self._config.transaction_two_phase_commit_enable:
+            return await self._take_over(token, commits=commits)
+        return await self._end_as(token, commits=commits)
+
+    def add_offsets(
+        self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        """Commit offsets with the transaction."""
+        self.machine.add_offsets(group, offsets)
+
+    # How it is done.
+
+    async def _initialize(self, *, keeps_prepared: bool = False) -> InitProducerIdResponse:
+        machine = self.machine
+        request = machine.init_request(keeps_prepared=keeps_prepared)
+        two_phase = self._config.transaction_two_phase_commit_enable
+        answer = await self._engine.call(
+            request,
+            InitProducerIdResponse,
+            to=transaction_target(machine.transactional_id),
+            timeout_ms=self._config.max_block_ms,
+            min_version=_TWO_PHASE if two_phase else None,
+        )
+        if answer.error_code != ErrorCode.NONE:
+            error = exception_for(
+                answer.error_code, f"transactional id {machine.transactional_id!r}"
+            )
+            if error.fatal:
+                machine.kill(error)
+            raise error
+        machine.initialized(answer, self.features())
+        with self._stock.lock:
+            self._stock.sender.identified(*machine.producer)
+        return answer
+
+    async def _complete(self) -> None:
+        """Everything but the end: records are written, offsets are sent."""
+        machine = self.machine
+        machine.check_open()
+        await self._pump.flush()
+        if machine.error is not None:
+            self._see_failures()
+        machine.check_open()
+        try:
+            for group in machine.offsets:
+                await self._send_offsets(group)
+        except OttlaError as error:
+            machine.spoil(error)
+            raise
+
+    async def _send_offsets(self, group: GroupMetadata) -> None:
+        machine = self.machine
+        machine.is_started = True
+        if not machine.is_version_2:
+            added = await self._engine.call(
+                machine.group_request(group),
+                AddOffsetsToTxnResponse,
+                to=transaction_target(machine.transactional_id),
+            )
+            raise_for_code(added.error_code, f"group {group.group_id!r}")
+        answer = await self._engine.call(
+            machine.offsets_request(group),
+            TxnOffsetCommitResponse,
+            to=group_target(group.group_id),
+            failure=offsets_failure,
+            max_version=machine.versions.commit_offsets,
+        )
+        if code := offsets_failure(answer):
+            raise offsets_error(code, group)
+
+    async def _end(self, *, commits: bool) -> None:
+        machine = self.machine
+        answer: EndTxnResponse | None = None
+        if machine.is_started:
+            try:
+                answer = await self._ask_end(machine.end_request(commits=commits))
+            except OttlaError as error:
+                if isinstance(error, DeadlineError):
+                    # Nobody knows how it ended; who begins anew under the same id finds out.
+                    error.fatal = True
+                machine.kill(error)
+                raise
+        machine.ended(answer)
+        if machine.state is State.READY:
+            with self._stock.lock:
+                self._stock.sender.identified(*machine.producer)
+
+    async def _ask_end(self, request: EndTxnRequest) -> EndTxnResponse:
+        answer = await self._engine.call(
+            request,
+            EndTxnResponse,
+            to=transaction_target(request.transactional_id),
+            max_version=self.machine.versions.end,
+        )
+        raise_for_code(answer.error_code, f"transactional id {request.transactional_id!r}")
+        return answer
+
+    async def _take_over(self, token: PreparedToken, *, commits: bool) -> bool:
+        answer = await self._initialize(keeps_prepared=True)
+        machine = self.machine
+        if machine.state is not State.PREPARED:
+            return False
+        ongoing = PreparedToken(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
+        machine.ending()
+        is_meant = ongoing == token
+        # What is not meant was never prepared: nobody will ever ask to commit it.
+        await self._end(commits=commits and is_meant)
+        return is_meant
+
+    async def _end_as(self, token: PreparedToken, *, commits: bool) -> bool:
+        """Without KIP-939: whoever shows the same id and epoch is the same producer."""
+        request = EndTxnRequest(
+            transactional_id=self.machine.transactional_id,
+            producer_id=token.producer_id,
+            producer_epoch=token.epoch,
+            committed=commits,
+        )
+        await self._engine.connect()
+        answer = await self._engine.call(
+            request, EndTxnResponse, to=transaction_target(request.transactional_id), max_version=4
+        )
+        raise_for_code(answer.error_code, f"prepared transaction {token}")
+        return True
+
+    def _may_write(self, line: Line) -> bool:
+        """Called with the lock, on the I/O thread."""
+        machine = self.machine
+        is_known = machine.may_write(line.tp)
+        if machine.pending and not self._is_adding:
+            self._is_adding = True
+            self._engine.spawn("partitions of the transaction", self._add_partitions())
+        return is_known
+
+    async def _add_partitions(self) -> None:
+        machine = self.machine
+        try:
+            while machine.pending and machine.state is State.OPEN:
+                machine.is_started = True
+                answer = await self._engine.call(
+                    machine.add_request(),
+                    AddPartitionsToTxnResponse,
+                    to=transaction_target(machine.transactional_id),
+                    failure=add_failure,
+                    max_version=_ONE_TRANSACTION,
+                )
+                raise_for_code(add_failure(answer), "partitions of the transaction")
+                with self._stock.lock:
+                    machine.added(answer)
+        except OttlaError as error:
+            machine.spoil(error)
+            with self._stock.lock:
+                settled = self._stock.sender.fail_all(error, with_sent=False)
+            self._pump.publish(settled)
+        finally:
+            self._is_adding = False
+            self._pump.wake()
+
+    def _on_failed(self, error: OttlaError) -> None:
+        """A batch was not delivered.  Called with the lock."""
+        self.machine.needs_new_epoch = True
+        if self.machine.state is State.OPEN:
+            self.machine.spoil(error, from_produce=True)
+
+    def _see_failures(self) -> None:
+        """What failed in a transaction is told by the transaction."""
+        self._stock.failures.take()

@@ -1,0 +1,341 @@
+"""What becomes of records that were sent: futures, callbacks, and failures that nobody looked at.
+
+A `Delivery` is shared by all records of a batch, so what `send` returns is two numbers and a
+reference: a `DeliveryFuture` becomes a real future when somebody asks it something.  That makes a
+future that nobody looks at nearly free.
+
+A failure counts as looked at when its future told it, or when it was given to a callback.  All
+others are kept in `Failures`, for `flush` and `close` to raise.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Final, NamedTuple
+
+from ottla.client.results import RecordMetadata
+from ottla.errors import DeliveryError, DeliveryErrors, OttlaError
+
+log = logging.getLogger(__name__)
+
+OnDelivery = Callable[[RecordMetadata | None, DeliveryError | None], None]
+
+NO_OFFSET: Final = -1
+_KEPT_FAILURES: Final = 1000
+"""Beyond this, failures of a program that never flushes are only counted."""
+
+
+class Outcome(NamedTuple):
+    """What became of the records from `first` on, up to the next outcome of the delivery."""
+
+    first: int
+    record_count: int
+    base_offset: int
+    append_time_ms: int
+    error: OttlaError | None
+
+
+class Delivery:
+    """What becomes of the records of one batch.  Safe from any thread."""
+
+    __slots__ = (
+        "_callbacks",
+        "_futures",
+        "_is_all_seen",
+        "_listeners",
+        "_lock",
+        "_outcomes",
+        "_piece_count",
+        "_seen",
+        "_waiters",
+        "hasten",
+        "is_done",
+        "partition",
+        "topic",
+    )
+
+    def __init__(self, topic: str, partition: int, hasten: Callable[[], None]) -> None:
+        """`hasten` is called when somebody waits for it."""
+        self.topic = topic
+        self.partition = partition
+        self.hasten = hasten
+        self.is_done = False
+        self._lock = threading.Lock()
+        self._outcomes: list[Outcome] = []
+        self._piece_count = 1
+        self._futures: list[DeliveryFuture] = []
+        self._callbacks: list[tuple[int, int, OnDelivery]] = []
+        self._listeners: list[Callable[[Delivery], None]] = []
+        self._waiters: dict[asyncio.AbstractEventLoop, _Waiters] = {}
+        self._seen: set[int] = set()
+        self._is_all_seen = False
+
+    # For who waits.
+
+    def call_back(self, index: int, timestamp_ms: int, callback: OnDelivery) -> None:
+        """Have `callback` called for the record at `index`, on the I/O thread."""
+        with self._lock:
+            if not self.is_done:
+                self._callbacks.append((index, timestamp_ms, callback))
+                return
+        self._call(index, timestamp_ms, callback)
+
+    def follow(self, index: int, timestamp_ms: int, callback: OnDelivery) -> None:
+        """As `call_back`, for who only watches: a failure still counts as not looked at."""
+        self.listen(lambda done: callback(*done.outcome(index, timestamp_ms)))
+
+    def listen(self, listener: "Callable[[Delivery], None]") -> None:
+        """Have `listener` called when all is known; at once, if it is."""
+        with self._lock:
+            if not self.is_done:
+                self._listeners.append(listener)
+                return
+        listener(self)
+
+    def awaitable(self, index: int, timestamp_ms: int) -> "asyncio.Future[RecordMetadata]":
+        """A future of the running loop for the record at `index`."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[RecordMetadata] = loop.create_future()
+        with self._lock:
+            if not self.is_done:
+                waiters = self._waiters.get(loop)
+                if waiters is None:
+                    waiters = self._waiters[loop] = _Waiters(self, loop)
+                waiters.waiting.append((index, timestamp_ms, future))
+                return future
+        self.tell(index, timestamp_ms, future)
+        return future
+
+    def tell(self, index: int, timestamp_ms: int, future: "asyncio.Future[RecordMetadata]") -> None:
+        """Give a future of a loop its outcome, in that loop."""
+        if not future.done():
+            metadata, error = self.outcome(index, timestamp_ms)
+            if error is None:
+                assert metadata is not None
+                future.set_result(metadata)
+            else:
+                future.set_exception(error)
+
+    def outcome(
+        self, index: int, timestamp_ms: int
+    ) -> tuple[RecordMetadata | None, DeliveryError | None]:
+        """What became of one record, once all is known."""
+        told = self._told(index)
+        if told.error is not None:
+            return None, DeliveryError(self.topic, self.partition, told.error)
+        offset = told.base_offset
+        if offset != NO_OFFSET:
+            offset += index - told.first
+        if told.append_time_ms >= 0:
+            timestamp_ms = told.append_time_ms
+        return RecordMetadata(self.topic, self.partition, offset, timestamp_ms), None
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """In the order of the records; all of them once it is done."""
+        return self._outcomes
+
+    @property
+    def error(self) -> OttlaError | None:
+        """Why records were not delivered, if some were not."""
+        return next((o.error for o in self._outcomes if o.error is not None), None)
+
+    # For who delivers.
+
+    def split(self) -> None:
+        """One piece of it becomes two."""
+        self._piece_count += 1
+
+    def settle(self, outcome: Outcome) -> None:
+        """A piece is known; with the last one, tell everybody."""
+        with self._lock:
+            self._outcomes.append(outcome)
+            self._piece_count -= 1
+            if self._piece_count:
+                return
+            self._outcomes.sort()
+            self.is_done = True
+            futures, self._futures = self._futures, []
+            callbacks, self._callbacks = self._callbacks, []
+            listeners, self._listeners = self._listeners, []
+        for future in futures:
+            future.resolve()
+        for index, timestamp_ms, callback in callbacks:
+            self._call(index, timestamp_ms, callback)
+        for waiters in self._waiters.values():
+            waiters.wake()
+        for listener in listeners:
+            listener(self)
+
+    # For who asks what nobody looked at.
+
+    def see(self, index: int) -> None:
+        """Somebody was told what became of this record."""
+        self._seen.add(index)
+
+    def see_all(self) -> None:
+        """Somebody was told what became of all of them."""
+        self._is_all_seen = True
+
+    def unseen(self) -> list[tuple[DeliveryError, int]]:
+        """Failures that nobody looked at, and of how many records; from now on they are seen."""
+        found: list[tuple[DeliveryError, int]] = []
+        if self._is_all_seen:
+            return found
+        for waiters in self._waiters.values():
+            self._seen.update(waiters.seen())
+        for told in self._outcomes:
+            if told.error is not None:
+                indexes = range(told.first, told.first + told.record_count)
+                if count := sum(index not in self._seen for index in indexes):
+                    found.append((DeliveryError(self.topic, self.partition, told.error), count))
+        self.see_all()
+        return found
+
+    def _told(self, index: int) -> Outcome:
+        assert self.is_done, "it is not known yet"
+        for told in reversed(self._outcomes):
+            if told.first <= index:
+                return told
+        raise AssertionError(index)
+
+    def _call(self, index: int, timestamp_ms: int, callback: OnDelivery) -> None:
+        self._seen.add(index)
+        try:
+            callback(*self.outcome(index, timestamp_ms))
+        except Exception:
+            log.exception("a delivery callback failed: %s-%d", self.topic, self.partition)
+
+
+class _Waiters:
+    """Futures of one event loop, which are told together: one wake-up for a batch."""
+
+    __slots__ = ("_delivery", "_loop", "waiting")
+
+    def __init__(self, delivery: Delivery, loop: asyncio.AbstractEventLoop) -> None:
+        self._delivery = delivery
+        self._loop = loop
+        self.waiting: list[tuple[int, int, asyncio.Future[RecordMetadata]]] = []
+
+    def wake(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._tell)
+
+    def seen(self) -> set[int]:
+        """Which records' failures were retrieved, as asyncio itself keeps track of it."""
+        return {
+            index
+            for index, _, future in self.waiting
+            if future.done() and not future.cancelled() and not _is_unread(future)
+        }
+
+    def _tell(self) -> None:
+        for index, timestamp_ms, future in self.waiting:
+            self._delivery.tell(index, timestamp_ms, future)
+
+
+def _is_unread(future: "asyncio.Future[Any]") -> bool:
+    is_unread = bool(future._log_traceback)
+    if is_unread:
+        future._log_traceback = False  # the one who asks will tell of it
+    return is_unread
+
+
+class DeliveryFuture(Future[RecordMetadata]):
+    """The future of one record.  It costs little until it is asked something."""
+
+    def __init__(self, delivery: Delivery, index: int, timestamp_ms: int) -> None:
+        # The parent's __init__ is called when something of it is first used.
+        self._delivery = delivery
+        self._index = index
+        self._timestamp_ms = timestamp_ms
+
+    def __getattr__(self, name: str) -> Any:
+        """Become a real future: whatever that has is asked for the first time."""
+        if not name.startswith("_") or name.startswith("__"):
+            raise AttributeError(name)
+        with self._delivery._lock:
+            is_new = "_condition" not in self.__dict__
+            if is_new:
+                super().__init__()
+                is_known = self._delivery.is_done
+                if not is_known:
+                    self._delivery._futures.append(self)
+        if is_new and is_known:
+            self.resolve()
+        return self.__dict__[name]
+
+    def __repr__(self) -> str:
+        where = f"{self._delivery.topic}-{self._delivery.partition}"
+        state = "done" if self._delivery.is_done else "pending"
+        return f"<DeliveryFuture {where} #{self._index} {state}>"
+
+    def resolve(self) -> None:
+        """Take over the outcome of the delivery."""
+        if not self.set_running_or_notify_cancel():
+            return
+        metadata, error = self._delivery.outcome(self._index, self._timestamp_ms)
+        if error is None:
+            assert metadata is not None
+            self.set_result(metadata)
+        else:
+            self.set_exception(error)
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait for the record to be written, and return where."""
+        self.exception(timeout)
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for what becomes of the record, and return why it was not written, if so."""
+        if not self._delivery.is_done:
+            self._delivery.hasten()
+        error = super().exception(timeout)
+        self._delivery.see(self._index)
+        return error
+
+    def add_done_callback(self, fn: Callable[["Future[RecordMetadata]"], object]) -> None:
+        """Have `fn` called, on the I/O thread; what it is told counts as looked at."""
+        self._delivery.see(self._index)
+        super().add_done_callback(fn)
+
+    def cancel(self) -> bool:
+        """A record that was sent cannot be taken back."""
+        return False
+
+
+class Failures:
+    """Deliveries that failed; kept until somebody is told.  Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failed: list[Delivery] = []
+        self._forgotten_count = 0
+
+    def add(self, delivery: Delivery) -> None:
+        """Keep a delivery that failed, in part at least."""
+        with self._lock:
+            self._failed.append(delivery)
+            if len(self._failed) <= _KEPT_FAILURES:
+                return
+            oldest = self._failed.pop(0)
+        forgotten = sum(count for _, count in oldest.unseen())
+        with self._lock:
+            self._forgotten_count += forgotten
+
+    def take(self) -> DeliveryErrors | None:
+        """What nobody looked at, once; one error for each batch."""
+        with self._lock:
+            failed, self._failed = self._failed, []
+            total, self._forgotten_count = self._forgotten_count, 0
+        errors = []
+        for delivery in failed:
+            for error, count in delivery.unseen():
+                errors.append(error)
+                total += count
+        if not errors:
+            return None
+        records = "record was" if total == 1 else "records were"
+        return DeliveryErrors(f"{total} {records} not delivered", errors)

@@ -1,0 +1,224 @@
+"""Where callers put records into batches: under the lock, waiting for memory where there is none.
+
+The I/O thread is woken when a batch begins.  A caller waits without the lock, and looks again when
+memory was freed; meanwhile nothing lingers.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from ottla.client.producer.batch import PendingBatch
+from ottla.client.producer.config import ProducerConfig
+from ottla.client.producer.delivery import DeliveryFuture
+from ottla.client.producer.lines import Line
+from ottla.client.producer.pump import Pump, Stock
+from ottla.client.producer.routes import Route
+from ottla.errors import ClosedError, DeadlineError, MisuseError
+from ottla.records.shapes import MAX_RECORD_OVERHEAD_BYTES, Unwritten
+
+
+class Intake:
+    """Safe from any thread."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        stock: Stock,
+        pump: Pump,
+        *,
+        wall_ms: Callable[[], int],
+        now_ms: Callable[[], float],
+        check_usable: Callable[[], None],
+    ) -> None:
+        """`wall_ms` is the time of records, `now_ms` that of the I/O thread's loop."""
+        self._config = config
+        self._lock = stock.lock
+        self._room = stock.room
+        self._lines = stock.lines
+        self._sender = stock.sender
+        self._pump = pump
+        self._wall_ms = wall_ms
+        self._now_ms = now_ms
+        self._check_usable = check_usable
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Take nothing more in."""
+        self._is_closed = True
+
+    def quick_put(self, route: Route, key: bytes | None, value: bytes) -> DeliveryFuture | None:
+        """Put a plain record into a batch that is open; None, and nothing done, if there is none.
+
+        The hot path: `try_put` and all that it calls, in one piece.
+        """
+        size_bytes = len(value) + MAX_RECORD_OVERHEAD_BYTES
+        timestamp_ms = self._wall_ms()
+        lines = self._lines
+        with self._lock:
+            if key is None:
+                if route.sticky is None:
+                    return None
+                line = route.sticky.current
+            elif key and route.key_hash is not None:
+                size_bytes += len(key)
+                line = route.lines[route.key_hash(key) % route.partition_count]
+            else:
+                return None
+            batch = line.open
+            if batch is None:
+                return None
+            total_bytes = batch.size_bytes + size_bytes
+            used_bytes = lines.used_bytes + size_bytes
+            if total_bytes > line.limit_bytes or used_bytes > lines.buffer_bytes:
+                return None
+            batch.size_bytes = total_bytes
+            lines.used_bytes = used_bytes
+            records = batch.records
+            index = len(records)
+            records.append((timestamp_ms, key, value, ()))
+        return DeliveryFuture(batch.delivery, index, timestamp_ms)
+
+    def put(
+        self, route: Route, record: Unwritten, size_bytes: int, partition: int | None
+    ) -> tuple[PendingBatch, int]:
+        """Put a record into a batch: which, and where in it.  Waits for memory.
+
+        Raises:
+            RequestError: No request can be so large.
+            DeadlineError: There was no memory for max.block.ms.
+        """
+        placed = self.try_put(route, record, size_bytes, partition)
+        if placed is None:
+            deadline_s = time.monotonic() + self._config.max_block_ms / 1000
+            while placed is None:
+                self._wait_for_room(size_bytes, deadline_s)
+                placed = self.try_put(route, record, size_bytes, partition)
+        return placed
+
+    def try_put(
+        self, route: Route, record: Unwritten, size_bytes: int, partition: int | None
+    ) -> tuple[PendingBatch, int] | None:
+        """As `put`, but None where that would wait."""
+        _, key, value, _ = record
+        is_new = False
+        line: Line | None = None
+        if partition is not None:
+            line = route.line_at(partition)
+        elif route.sticky is None:
+            line = route.line_for(key, value, size_bytes)  # type: ignore[arg-type]
+        lines = self._lines
+        with self._lock:
+            if not lines.has_room(size_bytes):
+                lines.check_size(size_bytes)
+                return None
+            if line is None:
+                line = route.line_for(key, value, size_bytes)  # type: ignore[arg-type]
+            if not lines.append(line, record, size_bytes):
+                lines.check_size(size_bytes)
+                self._check_admitted()
+                lines.begin(line, [record], size_bytes, self._now_ms())
+                is_new = True
+            batch = line.open
+            assert batch is not None
+            index = len(batch.records) - 1
+        if is_new:
+            self._pump.wake()
+        return batch, index
+
+    def put_many(
+        self, line: Line | None, route: Route, records: list[Unwritten], size_bytes: int
+    ) -> None:
+        """Put records into one batch together; waits for memory.  They fit, by their size."""
+        deadline_s: float | None = None
+        while True:
+            with self._lock:
+                if self._lines.has_room(size_bytes):
+                    self._put_together(line, route, records, size_bytes)
+                    break
+            if deadline_s is None:
+                deadline_s = time.monotonic() + self._config.max_block_ms / 1000
+            self._wait_for_room(size_bytes, deadline_s)
+        self._pump.wake()
+
+    def put_built(self, line: Line, data: bytearray, record_count: int) -> PendingBatch:
+        """Put a batch that is built already at the end of a line; waits for memory."""
+        deadline_s = time.monotonic() + self._config.max_block_ms / 1000
+        while True:
+            with self._lock:
+                if self._lines.has_room(len(data)):
+                    self._check_admitted()
+                    batch = self._lines.append_built(line, data, record_count, self._now_ms())
+                    break
+                self._lines.check_size(len(data))
+            self._wait_for_room(len(data), deadline_s)
+        self._pump.wake()
+        return batch
+
+    async def room(self, deadline_s: float) -> None:
+        """Wait until memory was freed, in any loop; `deadline_s` is of its time."""
+        loop = asyncio.get_running_loop()
+        freed: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not freed.done():
+                freed.set_result(None)
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(wake)
+
+        with self._lock:
+            self._pump.memory_waiters.append(tell)
+            self._sender.hurry_count += 1
+        self._pump.wake()
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                await freed
+        except TimeoutError:
+            raise self._no_room() from None
+        finally:
+            with self._lock:
+                self._sender.hurry_count -= 1
+        self._check_usable()
+
+    def _put_together(
+        self, line: Line | None, route: Route, records: list[Unwritten], size_bytes: int
+    ) -> None:
+        if line is None:
+            assert route.sticky is not None
+            line = route.sticky.line_for(size_bytes)
+        batch = line.open
+        if batch is not None and batch.size_bytes + size_bytes <= line.limit_bytes:
+            self._lines.extend(line, records, size_bytes)
+        else:
+            self._check_admitted()
+            self._lines.begin(line, records, size_bytes, self._now_ms())
+
+    def _check_admitted(self) -> None:
+        """A batch begins: look once more whether it may, now that nobody can interfere."""
+        if self._is_closed:
+            raise ClosedError("the producer is closed")
+        if self._sender.failure is not None:
+            raise self._sender.failure.with_traceback(None)
+
+    def _wait_for_room(self, size_bytes: int, deadline_s: float) -> None:
+        if self._pump.is_running_here:
+            raise MisuseError("the buffer is full, and a callback on the I/O thread cannot wait")
+        with self._room:
+            if self._lines.has_room(size_bytes):
+                return
+            self._sender.hurry_count += 1
+            self._pump.wake()
+            try:
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0 or not self._room.wait(left_s):
+                    raise self._no_room()
+            finally:
+                self._sender.hurry_count -= 1
+        self._check_usable()
+
+    def _no_room(self) -> DeadlineError:
+        return DeadlineError(
+            f"buffer.memory = {self._config.buffer_memory} was full for max.block.ms = "
+            f"{self._config.max_block_ms}"
+        )

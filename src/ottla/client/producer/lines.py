@@ -1,0 +1,251 @@
+"""Where records wait: a line of batches for each partition, and the memory that all of them share.
+
+Pure: whoever calls brings the time, and holds the lock that callers and the I/O thread share.  A
+line keeps its batches in order for ever: what comes back to be sent again goes before everything
+that was behind it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ottla.client.producer.batch import PendingBatch
+from ottla.errors import ErrorCode, RequestError
+from ottla.model import TopicPartition
+from ottla.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from ottla.records.shapes import BATCH_HEADER_BYTES, Unwritten
+
+MIN_LIMIT_BYTES: Final = 1024
+"""A batch is never made smaller than this on a broker's account."""
+
+
+class Line:
+    """The batches of one partition, and how its records are numbered."""
+
+    __slots__ = (
+        "departed_bytes",
+        "epoch",
+        "in_flight",
+        "is_broken",
+        "is_established",
+        "limit_bytes",
+        "next_number",
+        "numbering",
+        "open",
+        "partition",
+        "producer_id",
+        "queue",
+        "refused_sequence",
+        "sequence",
+        "suspects",
+        "topic",
+        "tp",
+    )
+
+    def __init__(self, tp: TopicPartition, limit_bytes: int) -> None:
+        self.tp = tp
+        self.topic, self.partition = tp
+        self.limit_bytes = limit_bytes
+        """How large a batch may grow."""
+        self.queue: deque[PendingBatch] = deque()
+        self.open: PendingBatch | None = None
+        """The last of the queue, if records may still be added to it."""
+        self.in_flight: list[PendingBatch] = []
+        """Sent and not answered, in order."""
+        self.departed_bytes = 0
+        """How much was ever sent, what was sent again included."""
+        self.next_number = 0
+        self.producer_id = NO_PRODUCER_ID
+        self.epoch = NO_PRODUCER_EPOCH
+        self.sequence = 0
+        """Of the next record that leaves for the first time."""
+        self.numbering = 0
+        """How often numbers began anew, or went back."""
+        self.refused_sequence: int | None = None
+        """The number of records that the broker refused whole, and that are to be sent in another
+        form: numbers go back there, as soon as nothing is in flight."""
+        self.suspects: list[PendingBatch] = []
+        """Batches that were in doubt, and that the broker finds out of order.  One that restarted
+        remembers only the last batch of a producer: if it takes a batch behind them, it has them
+        too, and has forgotten."""
+        self.is_established = False
+        """Whether the broker has written something of this producer.  Before that it takes any
+        number for the first one, so that nothing may overtake the first batch."""
+        self.is_broken = False
+        """Whether a number was given to records that will never be written: numbers begin anew,
+        under another epoch, as soon as nothing is in flight or in doubt."""
+
+    def number(self) -> int:
+        """The place of another batch in the line."""
+        self.next_number += 1
+        return self.next_number
+
+    def number_anew(self, producer_id: int, epoch: int) -> None:
+        """Begin with 0, as this producer in this epoch."""
+        if producer_id != self.producer_id:
+            self.is_established = False
+        self.producer_id, self.epoch, self.sequence = producer_id, epoch, 0
+        self.numbering += 1
+        self.is_broken, self.refused_sequence = False, None
+
+    def number_again(self) -> None:
+        """Go back to the number that was refused."""
+        assert self.refused_sequence is not None
+        self.sequence, self.refused_sequence = self.refused_sequence, None
+        self.numbering += 1
+
+    def put_back(self, batches: Iterable[PendingBatch]) -> None:
+        """Take batches in again, each where it belongs."""
+        for batch in batches:
+            if batch is self.open:
+                self.open = None
+            place = sum(waiting.order < batch.order for waiting in self.queue)
+            self.queue.insert(place, batch)
+
+    def shrink(self, refused_bytes: int) -> None:
+        """A broker found a batch of this size too large: make smaller ones from now on."""
+        smaller = max(MIN_LIMIT_BYTES, refused_bytes // 2)
+        self.limit_bytes = min(self.limit_bytes, smaller)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.queue and not self.in_flight
+
+
+class Accumulator:
+    """All lines of a producer, and the memory that they share."""
+
+    def __init__(
+        self,
+        *,
+        batch_bytes: int,
+        buffer_bytes: int,
+        max_record_bytes: int,
+        hasten: Callable[[PendingBatch], None],
+    ) -> None:
+        """`hasten` is called, without the lock, when somebody waits for a batch."""
+        self._batch_bytes = max(1, batch_bytes)
+        self._max_record_bytes = max_record_bytes
+        self._hasten = hasten
+        self.buffer_bytes = buffer_bytes
+        self.used_bytes = 0
+        self.lines: dict[TopicPartition, Line] = {}
+        self.busy: dict[Line, None] = {}
+        """Lines with batches that wait or are in flight; who was served last comes last."""
+        self.incomplete: dict[PendingBatch, None] = {}
+        """Every batch of which it is not known what became of it, oldest first."""
+
+    def line(self, tp: TopicPartition) -> Line:
+        """The line of a partition."""
+        found = self.lines.get(tp)
+        if found is None:
+            found = self.lines[tp] = Line(tp, self._batch_bytes)
+        return found
+
+    def check_size(self, size_bytes: int) -> None:
+        """Raise `RequestError` for a record that no request, or no buffer, could hold."""
+        limit_bytes = min(self._max_record_bytes, self.buffer_bytes)
+        if size_bytes + BATCH_HEADER_BYTES > limit_bytes:
+            setting = (
+                "max.request.size" if limit_bytes == self._max_record_bytes else "buffer.memory"
+            )
+            raise RequestError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the record has up to {size_bytes} bytes, more than {setting} = {limit_bytes}",
+            )
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether records of this size may be added now."""
+        # The header of a batch that may have to be begun is counted in.
+        return self.used_bytes + size_bytes + BATCH_HEADER_BYTES <= self.buffer_bytes
+
+    def append(self, line: Line, record: Unwritten, size_bytes: int) -> bool:
+        """Add a record to `line.open`; False, and nothing done, if it does not fit there."""
+        batch = line.open
+        if batch is None:
+            return False
+        total_bytes = batch.size_bytes + size_bytes
+        if total_bytes > line.limit_bytes:
+            return False
+        batch.records.append(record)
+        batch.size_bytes = total_bytes
+        self.used_bytes += size_bytes
+        return True
+
+    def begin(
+        self, line: Line, records: list[Unwritten], size_bytes: int, now_ms: float
+    ) -> PendingBatch:
+        """Begin another batch with `records`; more can be added to it."""
+        batch = self._another(line, now_ms)
+        line.open = batch
+        batch.records = records
+        batch.size_bytes += size_bytes
+        self.used_bytes += size_bytes
+        return batch
+
+    def extend(self, line: Line, records: list[Unwritten], size_bytes: int) -> None:
+        """Add records to `line.open`, which has room for them."""
+        batch = line.open
+        assert batch is not None
+        batch.records += records
+        batch.size_bytes += size_bytes
+        self.used_bytes += size_bytes
+
+    def append_built(
+        self, line: Line, data: bytearray, record_count: int, now_ms: float
+    ) -> PendingBatch:
+        """Add a batch that is built already; nothing can be added to it."""
+        batch = self._another(line, now_ms)
+        line.open = None
+        batch.data, batch.record_count = data, record_count
+        batch.is_awaited = True
+        batch.size_bytes += len(data)
+        self.used_bytes += len(data)
+        return batch
+
+    def take(self, line: Line) -> PendingBatch:
+        """The first batch of a line, to be sent."""
+        batch = line.queue.popleft()
+        if batch is line.open:
+            line.open = None
+        if batch.data is None:
+            batch.record_count = len(batch.records)
+        line.departed_bytes += batch.size_bytes
+        place = sum(sent.order < batch.order for sent in line.in_flight)
+        line.in_flight.insert(place, batch)
+        # Whoever was served goes behind those who were not.
+        del self.busy[line]
+        self.busy[line] = None
+        return batch
+
+    def split(self, batch: PendingBatch) -> None:
+        """Put two halves where a batch was."""
+        halves = batch.halves()
+        batch.line.put_back(halves)
+        self.busy[batch.line] = None
+        kept: dict[PendingBatch, None] = {}
+        for other in self.incomplete:
+            kept.update(dict.fromkeys(halves if other is batch else (other,)))
+        self.incomplete = kept
+
+    def finish(self, batch: PendingBatch) -> None:
+        """It is known what became of a batch: its memory is free."""
+        if not batch.is_done:
+            batch.is_done = True
+            self.used_bytes -= batch.size_bytes
+            self.incomplete.pop(batch, None)
+            batch.records = []
+            batch.data = None
+
+    def rest(self, line: Line) -> None:
+        """Forget that a line was busy, if it is not."""
+        if line.is_idle:
+            self.busy.pop(line, None)
+
+    def _another(self, line: Line, now_ms: float) -> PendingBatch:
+        batch = PendingBatch(line, line.number(), now_ms, self._hasten)
+        line.queue.append(batch)
+        self.used_bytes += batch.size_bytes
+        self.busy[line] = None
+        self.incomplete[batch] = None
+        return batch

@@ -1,0 +1,350 @@
+"""Moves batches from the lines to the brokers, on the I/O thread.
+
+A shell around `Sender`, which decides.  Whoever appends a record calls `wake` when a batch began;
+everything else happens here: posting, answers, expiry, the producer id, and telling users what
+became of their records.  Users are told without the lock, so their callbacks may send.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.client.cluster_view import Leader, Node
+from ottla.client.engine import Engine
+from ottla.client.producer.batch import PendingBatch
+from ottla.client.producer.config import ProducerConfig
+from ottla.client.producer.delivery import Failures, Outcome
+from ottla.client.producer.lines import Accumulator
+from ottla.client.producer.requests import by_partition, produce_request
+from ottla.client.producer.sender import NEVER_MS, Sender, Settled, Shipment
+from ottla.errors import (
+    ClosedError,
+    DeadlineError,
+    OttlaError,
+    RefreshError,
+    SerializationError,
+    TransportError,
+    exception_for,
+)
+from ottla.model import TopicPartition
+from ottla.records.builder import BatchOptions
+from ottla.records.compression import Compression
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.produce import PartitionProduceResponse, ProduceResponse
+
+log = logging.getLogger(__name__)
+
+_LEAST_DELAY_S: Final = 0.0005
+"""So that what is due after a rounding error of time does not keep the loop busy."""
+
+
+def batch_options(config: ProducerConfig) -> BatchOptions:
+    """How the batches of a producer are compressed."""
+    codec = Compression.named(config.compression_type)
+    level: int | None = None
+    match codec:
+        case Compression.GZIP:
+            level = None if config.compression_gzip_level == -1 else config.compression_gzip_level
+        case Compression.LZ4:
+            level = config.compression_lz4_level
+        case Compression.ZSTD:
+            level = config.compression_zstd_level
+        case Compression.NONE | Compression.SNAPPY:
+            pass
+    return BatchOptions(compression=codec, compression_level=level)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """What the callers of a producer and its I/O thread share; `lock` guards all but `failures`."""
+
+    lock: threading.Lock
+    room: threading.Condition
+    """Of `lock`: memory was freed."""
+    lines: Accumulator
+    sender: Sender
+    failures: Failures
+
+
+class Pump:
+    """See the module's words."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: ProducerConfig,
+        stock: Stock,
+        *,
+        call_soon: Callable[[Callable[[], object]], None],
+        max_version: Callable[[], int | None],
+    ) -> None:
+        """`max_version` is of Produce, where a transaction has to do without newer ones."""
+        self._engine = engine
+        self._config = config
+        self._stock = stock
+        self._options = batch_options(config)
+        self._call_soon = call_soon
+        self._max_version = max_version
+        self._event = asyncio.Event()
+        self._is_awake = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._identifying: asyncio.Task[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        """Who waits for anything to be settled, in this loop."""
+        self.memory_waiters: list[Callable[[], None]] = []
+        """Called once, on the I/O thread, when memory was freed."""
+
+    # From any thread.
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        if not self._is_awake:
+            self._is_awake = True
+            self._call_soon(self._event.set)
+
+    @property
+    def is_running_here(self) -> bool:
+        """Whether this is the I/O thread, which must not wait for itself."""
+        return self._loop is not None and asyncio._get_running_loop() is self._loop
+
+    def hasten(self, batch: PendingBatch) -> None:
+        """Somebody waits for a batch."""
+        if not batch.is_awaited:
+            batch.is_awaited = True
+            self.wake()
+
+    # On the I/O thread.
+
+    async def run(self) -> None:
+        """Work for ever."""
+        self._engine.subscribe(self._event.set)
+        self._loop = loop = asyncio.get_running_loop()
+        try:
+            while True:
+                self._is_awake = False
+                self._event.clear()
+                due_ms = self._work()
+                alarm = None
+                if due_ms != NEVER_MS:
+                    delay_s = max(_LEAST_DELAY_S, due_ms / 1000 - loop.time())
+                    alarm = loop.call_later(delay_s, self._event.set)
+                await self._event.wait()
+                if alarm is not None:
+                    alarm.cancel()
+        finally:
+            self.abandon(ClosedError("the producer was closed before the record was delivered"))
+
+    def abandon(self, error: OttlaError) -> None:
+        """Give up everything that is not delivered, and whatever comes."""
+        with self._stock.lock:
+            settled = self._stock.sender.break_off(self._stock.sender.failure or error)
+        self.publish(settled)
+
+    async def settled(self) -> None:
+        """Wait until something is settled."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        await future
+
+    async def flush(self) -> None:
+        """Send everything that is there now, and wait until it is settled."""
+        stock = self._stock
+        with stock.lock:
+            pending = list(stock.lines.incomplete)
+            stock.sender.hurry_count += 1
+        try:
+            self._event.set()
+            while pending := [batch for batch in pending if not _is_settled(batch)]:
+                await self.settled()
+        finally:
+            with stock.lock:
+                stock.sender.hurry_count -= 1
+
+    async def landed(self) -> None:
+        """Wait until nothing is in flight."""
+        while True:
+            with self._stock.lock:
+                if not self._stock.sender.in_flight_count:
+                    return
+            await self.settled()
+
+    def publish(self, settled: Iterable[Settled]) -> None:
+        """Tell users, and whoever waits for memory, what became of batches."""
+        told = list(settled)
+        for batch, record_count, base_offset, append_time_ms, error in told:
+            delivery = batch.delivery
+            delivery.settle(
+                Outcome(batch.first_index, record_count, base_offset, append_time_ms, error)
+            )
+            if delivery.is_done and delivery.error is not None:
+                self._stock.failures.add(delivery)
+            name = "record-send-total" if error is None else "record-error-total"
+            self._engine.metrics.count(name, record_count)
+        if told:
+            self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        with self._stock.room:
+            self._stock.room.notify_all()
+            waiters, self.memory_waiters = self.memory_waiters, []
+        for waiter in waiters:
+            waiter()
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def _now_ms(self) -> float:
+        return asyncio.get_running_loop().time() * 1000
+
+    def _work(self) -> float:
+        """Do what there is to do; returns when to look again at the latest."""
+        stock, engine = self._stock, self._engine
+        now_ms = self._now_ms()
+        with stock.lock:
+            expired = stock.sender.expire(now_ms)
+        self.publish(expired)
+        while True:
+            with stock.lock:
+                shipments = stock.sender.ship(now_ms, engine.cluster, engine.is_ready)
+                needs_id = stock.sender.needs_producer_id
+            if not shipments:
+                break
+            for shipment in shipments:
+                self._post(shipment)
+        if needs_id and self._identifying is None:
+            self._identifying = engine.spawn("producer id", self._identify())
+        if stock.sender.lacks_leader:
+            self._ask_for_leaders(int(now_ms))
+        with stock.lock:
+            return stock.sender.due_ms(now_ms)
+
+    def _ask_for_leaders(self, now_ms: int) -> None:
+        with self._stock.lock:
+            topics = sorted({line.topic for line in self._stock.lines.busy})
+        self._engine.metadata.want(topics, now_ms)
+        self._engine.metadata.refresh()
+        self._engine.wake_metadata()
+
+    async def _identify(self) -> None:
+        """Ask for a producer id: what waits for it waits no longer than delivery.timeout.ms."""
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=self._config.transaction_timeout_ms
+        )
+        try:
+            answer = await self._engine.call(request, InitProducerIdResponse)
+            if answer.error_code:
+                raise exception_for(answer.error_code, "a producer id")
+        except DeadlineError as error:
+            log.warning("no producer id yet: %s", error)
+        except OttlaError as error:
+            self.abandon(error)
+        else:
+            with self._stock.lock:
+                self._stock.sender.identified(answer.producer_id, answer.producer_epoch)
+        self._identifying = None
+        self._event.set()
+
+    def _post(self, shipment: Shipment) -> None:
+        ready = [batch for batch in shipment.batches if self._made_ready(batch)]
+        if not ready:
+            return
+        shipment = Shipment(shipment.node_id, tuple(ready))
+        for batch in ready:
+            self._engine.metadata.touch(batch.line.topic, int(self._now_ms()))
+        request, max_version = produce_request(
+            shipment, self._config, self._engine.cluster, self._max_version()
+        )
+        try:
+            if self._config.acks == 0:
+                self._engine.tell(request, to=shipment.node_id, max_version=max_version)
+            else:
+                answer = self._engine.post(
+                    request, ProduceResponse, to=shipment.node_id, max_version=max_version
+                )
+                answer.add_done_callback(lambda done: self._on_answer(shipment, done))
+                return
+        except OttlaError as error:
+            self._lost(shipment, error)
+            return
+        with self._stock.lock:
+            settled = [s for b in ready for s in self._stock.sender.unanswered(b)]
+        self.publish(settled)
+
+    def _made_ready(self, batch: PendingBatch) -> bool:
+        stamp = self._stock.sender.stamp(batch)
+        try:
+            batch.made_ready(stamp, self._options)
+        except (OttlaError, TypeError, ValueError) as error:
+            batch.stamp = stamp  # its number is gone
+            failure = SerializationError(f"the batch cannot be written: {error}")
+            failure.__cause__ = error
+            with self._stock.lock:
+                settled = self._stock.sender.lost(batch, failure, 0, 0)
+            self.publish(settled)
+            return False
+        self._engine.metrics.count("batch-total")
+        return True
+
+    def _on_answer(self, shipment: Shipment, done: "asyncio.Future[ProduceResponse]") -> None:
+        if done.cancelled():
+            self._lost(shipment, TransportError("the request was given up"))
+        elif (error := done.exception()) is not None:
+            assert isinstance(error, OttlaError), error
+            self._lost(shipment, error)
+        else:
+            self._take(shipment, done.result())
+        self._event.set()
+
+    def _take(self, shipment: Shipment, answer: ProduceResponse) -> None:
+        told = by_partition(answer, self._engine.cluster)
+        now_ms, luck = self._now_ms(), self._engine.ports.entropy.random()
+        settled: list[Settled] = []
+        with self._stock.lock:
+            for batch in shipment.batches:
+                word = told.get(batch.line.tp)
+                if word is None:
+                    nothing = TransportError(f"no word of {batch.line.tp} in the broker's answer")
+                    settled += self._stock.sender.lost(batch, nothing, now_ms, luck)
+                else:
+                    settled += self._stock.sender.answered(batch, word, now_ms, luck)
+        self._learn(told, answer)
+        self.publish(settled)
+
+    def _learn(
+        self, told: dict[TopicPartition, PartitionProduceResponse], answer: ProduceResponse
+    ) -> None:
+        """Find out better, where the answer says that we were wrong (KIP-951)."""
+        leaders = {}
+        for tp, word in told.items():
+            if word.error_code:
+                error = exception_for(word.error_code, str(tp))
+                if isinstance(error, RefreshError):
+                    self._engine.hear(error)
+                if word.current_leader.leader_id >= 0:
+                    leader = word.current_leader
+                    leaders[tp] = Leader(leader.leader_id, leader.leader_epoch)
+        if leaders:
+            nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in answer.node_endpoints]
+            self._engine.metadata.update_leaders(leaders, nodes)
+
+    def _lost(self, shipment: Shipment, error: OttlaError) -> None:
+        if not self._engine.is_closed:
+            self._engine.hear(error)
+        now_ms, luck = self._now_ms(), self._engine.ports.entropy.random()
+        with self._stock.lock:
+            settled = [
+                s
+                for batch in shipment.batches
+                for s in self._stock.sender.lost(batch, error, now_ms, luck)
+            ]
+        self.publish(settled)
+        self._event.set()
+
+
+def _is_settled(batch: PendingBatch) -> bool:
+    # A batch that was split is done when its parts are.
+    return batch.delivery.is_done

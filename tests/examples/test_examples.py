@@ -1,0 +1,60 @@
+"""Every example runs, against a broker in this process, and does what it says."""
+
+import runpy
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from ottla.client.config import BOOTSTRAP_VARIABLE
+from ottla.testing import TestBroker
+from tests.examples.cases import CASES, Case
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def interrupt_when_done(case: Case, broker: TestBroker, troubles: list[BaseException]) -> None:
+    """Press Ctrl-C when the work is done, or when it will never be."""
+    assert case.until is not None
+    try:
+        case.until(broker)
+    except BaseException as trouble:
+        troubles.append(trouble)
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def run_until_done(path: Path, case: Case, broker: TestBroker) -> None:
+    troubles: list[BaseException] = []
+    watching = threading.Thread(target=interrupt_when_done, args=(case, broker, troubles))
+    watching.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            runpy.run_path(str(path), run_name="__main__")
+    finally:
+        watching.join()
+    assert troubles == []
+
+
+def test_every_example_has_a_case() -> None:
+    assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(CASES)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_the_example_does_what_it_says(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = CASES[name]
+    path = EXAMPLES / f"{name}.py"
+    with TestBroker() as broker:
+        monkeypatch.setenv(BOOTSTRAP_VARIABLE, broker.bootstrap_servers)
+        if case.before is not None:
+            case.before(broker)
+        if case.until is None:
+            runpy.run_path(str(path), run_name="__main__")
+        else:
+            run_until_done(path, case, broker)
+        if case.after is not None:
+            case.after(broker)
+    if case.prints is not None:
+        assert capsys.readouterr().out == case.prints
