@@ -59,4 +59,6 @@ def _decoded(codec: Codec, data: bytes) -> Any:
 
 def _shown(message: Any, version: int) -> str:
     """`message` in words, in which even NaN equals itself."""
-    return "refused" if message is None else str(sent(message, version, with_defaults=True))
+    if message is None:
+        return "refused"
+    return str(sent(message, version, with_defaults=True, with_own=True))

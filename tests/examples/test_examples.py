@@ -3,6 +3,7 @@
 import runpy
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,17 @@ def test_every_example_has_a_case() -> None:
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(CASES)
 
 
+@pytest.fixture
+def own_signals() -> Iterator[None]:
+    """Examples set handlers as programs do; here they are taken back."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("own_signals")
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_the_example_does_what_it_says(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

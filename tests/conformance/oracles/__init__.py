@@ -17,23 +17,25 @@ class Sent(NamedTuple):
     tagged: dict[int, Any]
 
 
-def sent(message: Any, version: int, *, with_defaults: bool = False) -> Sent:
+def sent(
+    message: Any, version: int, *, with_defaults: bool = False, with_own: bool = False
+) -> Sent:
     """What `version` carries of `message`, in the order of the wire.
 
     A tagged field that has its default is not sent; `with_defaults` lists it nevertheless.  Fields
-    that nobody but us knows must have theirs.
+    that nobody but us knows must have theirs, unless they are listed `with_own`.
     """
 
     def plain(value: Any) -> Any:
         if isinstance(value, Declared):
-            return sent(value, version, with_defaults=with_defaults)
+            return sent(value, version, with_defaults=with_defaults, with_own=with_own)
         if isinstance(value, tuple):
             return tuple(plain(item) for item in value)
         return bytes(value) if isinstance(value, memoryview) else value
 
-    own = [f for f in fields(type(message)) if f.is_own]
+    own = [f for f in fields(type(message)) if f.is_own and not with_own]
     assert all(getattr(message, f.name) == default_of(f) for f in own), message
-    present = [f for f in fields(type(message)) if version in f.versions and not f.is_own]
+    present = [f for f in fields(type(message)) if version in f.versions and f not in own]
     return Sent(
         tuple(plain(getattr(message, f.name)) for f in present if f.tag is None),
         {
