@@ -5,7 +5,9 @@ Start with `__main__`, the command; then `harness`, which races two contestants,
 `report` words the outcome.  `broker` measures a whole broker: `blast` loads it, `processes` runs
 it, `bare` is the loopback that it is compared with, and `standing` is what it costs at rest.
 `transactions` compares transactional producers (`txn_producers`) with idempotent ones.  `groups`
-measures the coordinators of groups, through the bare members of `membership`.
+measures the coordinators of groups, through the bare members of `membership`.  `clients` puts our
+clients beside others: `contest` says what a contestant is, `writers`, `readers` and `round_trips`
+have them, and `contestants` runs one in a process of its own.
 
 A figure is worth something only if both contestants did the same work.  So each race compares
 what they give before it times them, and a difference is an error, not a footnote.

@@ -11,13 +11,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import broker, groups, transactions
+from bench import broker, clients, groups, transactions
 from bench.harness import Outcome
 from bench.report import HEADINGS, RACES, circumstances, page, table
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 TWINS = ("compiled", "python")
-WHOLE = {"broker": broker.tables, "transactions": transactions.tables, "groups": groups.tables}
+WHOLE = {
+    "broker": broker.tables,
+    "transactions": transactions.tables,
+    "groups": groups.tables,
+    "clients": clients.tables,
+}
 """Tables that are not races of twins."""
 
 

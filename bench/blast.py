@@ -13,13 +13,15 @@ from typing import Any
 from ottla.records.builder import build
 from ottla.wire.frame import SIZE, with_size
 from ottla.wire.header import decode_response, encode_request
-from ottla.wire.messages import create_topics, fetch, produce
+from ottla.wire.messages import create_topics, fetch, list_offsets, produce
 from ottla.wire.registry import ApiKey, api
 
 TOPIC = "bench"
 RECORD_BYTES = 1000
 BUFFER_BYTES = 1024 * 1024
 TIMEOUT_S = 60.0
+OFFSETS_VERSION = 5
+READ_COMMITTED, LATEST = 1, -1
 
 Bytes = bytes | bytearray
 
@@ -56,14 +58,14 @@ def produce_request(batch: bytes, version: int = 9) -> bytes:
     return framed(body, version)
 
 
-def fetch_request(offset: int, batch_bytes: int, version: int = 12) -> bytes:
+def fetch_request(offset: int, batch_bytes: int, version: int = 12, topic: str = TOPIC) -> bytes:
     """For exactly the batch at `offset`."""
     wanted = fetch.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=batch_bytes)
     body = fetch.FetchRequest(
         max_wait_ms=0,
         min_bytes=1,
         max_bytes=batch_bytes,
-        topics=(fetch.FetchTopic(topic=TOPIC, partitions=(wanted,)),),
+        topics=(fetch.FetchTopic(topic=topic, partitions=(wanted,)),),
     )
     return framed(body, version)
 
@@ -95,6 +97,22 @@ def create_topic(port: int, partition_count: int, name: str = TOPIC) -> None:
     answer, _ = ask(port, framed(body, 7), ApiKey.CREATE_TOPICS, 7)
     if answer.topics[0].error_code:
         raise WrongAnswerError(f"topic not created: {answer.topics[0]}")
+
+
+def check_end(port: int, expected: int, topic: str = TOPIC) -> None:
+    """Whether so many records and markers are in the topic, for those who read committed."""
+    wanted = list_offsets.ListOffsetsPartition(
+        partition_index=0, current_leader_epoch=-1, timestamp=LATEST
+    )
+    body = list_offsets.ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=READ_COMMITTED,
+        topics=(list_offsets.ListOffsetsTopic(name=topic, partitions=(wanted,)),),
+    )
+    answer, _ = ask(port, framed(body, OFFSETS_VERSION), ApiKey.LIST_OFFSETS, OFFSETS_VERSION)
+    found = answer.topics[0].partitions[0].offset
+    if found != expected:
+        raise WrongAnswerError(f"{topic} ends at {found}, not at {expected}")
 
 
 def blast(connection: socket.socket, load: Load, count: int) -> float:

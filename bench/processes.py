@@ -93,6 +93,41 @@ def broker(data_dir: str, flush: str) -> Iterator[Served]:
             raise RuntimeError(f"the broker ended with {process.returncode}: {complaint}")
 
 
+@contextmanager
+def contestant(
+    name: str, port: int, topic: str, record_bytes: int
+) -> "Iterator[subprocess.Popen[str]]":
+    """A client that is timed, once it is connected; see `bench.contestants`."""
+    command = [sys.executable, "-m", "bench.contestants", name, str(port), topic, str(record_bytes)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment()
+    ) as process:
+        assert process.stdout is not None
+        try:
+            if not process.stdout.readline():
+                raise RuntimeError(f"{name} did not start")
+            yield process
+        finally:
+            process.communicate(timeout=START_TIMEOUT_S)
+        if process.returncode:
+            raise RuntimeError(f"{name} ended with {process.returncode}")
+
+
+def import_s(statement: str) -> float:
+    """How long `statement` takes as the first one of a Python of its own."""
+    program = "import time; begin = time.perf_counter()\n" + statement
+    program += "\nprint(time.perf_counter() - begin)"
+    child = subprocess.run(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=_environment(),
+        timeout=START_TIMEOUT_S,
+        check=True,
+    )
+    return float(child.stdout)
+
+
 @cache
 def _environment() -> dict[str, str]:
     """Ours, with a place for compiled modules that goes with us."""

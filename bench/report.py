@@ -27,6 +27,7 @@ HEADINGS = {
     "broker": "The broker",
     "transactions": "Transactions",
     "groups": "Consumer groups",
+    "clients": "Clients",
 }
 
 
@@ -110,8 +111,8 @@ def page(tables: dict[str, list[str]], command: str) -> str:
         "",
         "Written by `make bench ARGS=--write`; do not edit.  Both contestants of a row do the same",
         "work in the same run, which is checked before it is timed.  What each peer does is said",
-        "in `bench/records.py`, `bench/wire.py`, `bench/broker.py`, `bench/transactions.py` and",
-        "`bench/groups.py`.  Ratios travel between machines; times do not.",
+        "in `bench/records.py`, `bench/wire.py`, `bench/broker.py`, `bench/transactions.py`,",
+        "`bench/groups.py` and `bench/clients.py`.  Ratios travel between machines; times do not.",
         "",
         *circumstances(command),
     ]

@@ -13,19 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from bench.blast import WrongAnswerError, ask, create_topic, framed
+from bench.blast import check_end, create_topic
 from bench.processes import Served, broker, data_dir
 from bench.report import aligned
 from bench.txn_producers import Confluent, Taken, Timed, Wire
-from ottla.wire.messages import list_offsets
-from ottla.wire.registry import ApiKey
 
 ROUND_COUNT = 7
 TRANSACTIONAL, IDEMPOTENT = "transactional", "idempotent"
 BATCH_BYTES = 1_000_000
 MAX_OVERHEAD = 0.10
-OFFSETS_VERSION = 5
-READ_COMMITTED, LATEST = 1, -1
 
 Flush = Literal["os", "commit"]
 T = TypeVar("T")
@@ -119,8 +115,8 @@ def _commit_row(case: CommitCase) -> tuple[str, ...]:
                     taken.append(found)
         group_count = (ROUND_COUNT + 1) * case.count
         record_count = group_count * case.record_count
-        _check_end(server, TRANSACTIONAL, record_count + group_count)
-        _check_end(server, IDEMPOTENT, record_count)
+        check_end(server.port, record_count + group_count, TRANSACTIONAL)
+        check_end(server.port, record_count, IDEMPOTENT)
     waits_s = [wait_s for taken in ours for wait_s in taken.waits_s]
     share = statistics.median(p.wall_s / o.wall_s for o, p in zip(ours, peers, strict=True))
     return (
@@ -190,23 +186,6 @@ def _in_turn(
 ) -> list[tuple[Timed, list[T]]]:
     sides = list(zip(pair, rounds, strict=True))
     return sides if number % 2 else sides[::-1]
-
-
-def _check_end(server: Served, topic: str, expected: int) -> None:
-    """Whether so many records and markers are in the topic, for those who read committed."""
-    wanted = list_offsets.ListOffsetsPartition(
-        partition_index=0, current_leader_epoch=-1, timestamp=LATEST
-    )
-    body = list_offsets.ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=READ_COMMITTED,
-        topics=(list_offsets.ListOffsetsTopic(name=topic, partitions=(wanted,)),),
-    )
-    request = framed(body, OFFSETS_VERSION)
-    answer, _ = ask(server.port, request, ApiKey.LIST_OFFSETS, OFFSETS_VERSION)
-    found = answer.topics[0].partitions[0].offset
-    if found != expected:
-        raise WrongAnswerError(f"{topic} ends at {found}, not at {expected}")
 
 
 def _rate(rounds: list[Taken], count: int) -> str:

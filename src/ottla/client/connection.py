@@ -9,19 +9,22 @@ Records in an answer are views of its frame, which belongs to the answer alone.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from ottla.client.metrics import Metrics
 from ottla.client.versions import BrokerVersions
 from ottla.errors import OttlaError, TransportError, WireError
-from ottla.wire.frame import FrameReader, with_size
+from ottla.wire.frame import FrameReader, Part, with_size
 from ottla.wire.header import decode_response, encode_request
 from ottla.wire.registry import Api, ApiKey, api
 
 _HIGH_WATER_BYTES: Final = 1024 * 1024
 """Beyond this, what was written waits in the process: the peer is slower than we are."""
+
+_WORTH_A_CALL_BYTES: Final = 64 * 1024
+"""To copy so much takes longer than to ask the kernel once more."""
 
 _CORRELATION_MASK: Final = 0x7FFF_FFFF
 
@@ -216,9 +219,27 @@ class Connection(asyncio.BufferedProtocol):
         )
         self.last_used_s = self._loop.time()
         self._options.metrics.count("request-total")
-        self._options.metrics.count("outgoing-byte-total", sum(map(len, frame)))
-        self._transport.writelines(frame)
+        size_bytes = sum(map(len, frame))
+        self._options.metrics.count("outgoing-byte-total", size_bytes)
+        self._write(frame, size_bytes)
         return self._last_correlation_id
+
+    def _write(self, frame: Sequence[Part], size_bytes: int) -> None:
+        """Hand a frame to the transport, which copies what it is given in several parts."""
+        assert self._transport is not None
+        if size_bytes < _WORTH_A_CALL_BYTES:
+            self._transport.writelines(frame)
+            return
+        small: list[Part] = []
+        for part in frame:
+            if len(part) < _WORTH_A_CALL_BYTES:
+                small.append(part)
+                continue
+            self._transport.writelines(small)
+            self._transport.write(memoryview(part))
+            small = []
+        if small:
+            self._transport.writelines(small)
 
     def _owned(self, frame: memoryview) -> bytes | memoryview:
         """A frame that nobody overwrites: the scratch buffer is filled again by the next bytes."""
@@ -233,6 +254,7 @@ class Connection(asyncio.BufferedProtocol):
             raise WireError(
                 f"an answer to question {correlation_id}, where {waiting.correlation_id} is next"
             )
+        had_room = self.has_room
         self._waiting.popleft()
         waiting.alarm.cancel()
         self.last_used_s = self._loop.time()
@@ -241,7 +263,8 @@ class Connection(asyncio.BufferedProtocol):
         self._throttle(getattr(body, "throttle_time_ms", 0))
         if not waiting.answer.done():
             waiting.answer.set_result(body)
-        self._admit()
+        if self._queue or not had_room:
+            self._admit()
 
     def _throttle(self, throttle_time_ms: int) -> None:
         if throttle_time_ms > 0:

@@ -6,6 +6,7 @@ No Python object is made for a record.  The spans of the batch travel in the met
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.arrow_offsets import spans_text
@@ -43,10 +44,20 @@ def _partition_batch(pa: Any, tp: TopicPartition, parts: Sequence[Part]) -> Any:
     rows = _cut(to_arrow(part.batch for part in parts), parts)
     count = rows.num_rows
     columns = {name: rows.column(name) for name in rows.schema.names}
-    columns["topic"] = pa.repeat(pa.scalar(tp.topic, pa.string()), count)
-    columns["partition"] = pa.repeat(pa.scalar(tp.partition, pa.int32()), count)
+    topic, partition = _repeated(tp, 1 << (count - 1).bit_length() if count else 0)
+    columns["topic"], columns["partition"] = topic.slice(0, count), partition.slice(0, count)
     names = [*_ORDER, "value"]
     return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+
+
+@lru_cache(maxsize=64)
+def _repeated(tp: TopicPartition, count: int) -> tuple[Any, Any]:
+    """The columns of topic and partition: made once, and cut to length; arrays never change."""
+    pa = pyarrow()
+    return (
+        pa.repeat(pa.scalar(tp.topic, pa.string()), count),
+        pa.repeat(pa.scalar(tp.partition, pa.int32()), count),
+    )
 
 
 def _cut(rows: Any, parts: Sequence[Part]) -> Any:

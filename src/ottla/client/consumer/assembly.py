@@ -85,7 +85,9 @@ def assemble(
     core = Core(engine, config, caller, processed)
     made.append(Progress(core.shelf.positions))
     reading = Reading(core, caller, made[0], wish.serdes, source)
-    reading.bind(lambda: driver.call_soon(core.wake))
+    reading.bind(
+        wake=lambda: driver.call_soon(core.wake), refill=lambda: driver.call_soon(core.refill)
+    )
     if wish.listener is not None:
         reading.turns.listener = wish.listener
     return Assembly(driver, reading, wish)

@@ -16,6 +16,7 @@ from ottla.client.consumer.lookups import Lookups
 from ottla.client.consumer.mailbox import Bell, Committed, Mailbox
 from ottla.client.consumer.membership import Goodbye, Membership, Presence
 from ottla.client.consumer.modern_group import ModernGroup
+from ottla.client.consumer.partition import Need
 from ottla.client.consumer.positioner import Positioner
 from ottla.client.consumer.shelf import Shelf
 from ottla.client.consumer.solo import Solo
@@ -118,6 +119,13 @@ class Core:
         self._membership.wake()
         self._positioner.wake()
         self._fetcher.wake()
+
+    def refill(self) -> None:
+        """The caller has read something to its end: there is room for more."""
+        if self._fetcher is not None:
+            self._fetcher.wake()
+        if self._positioner is not None and any(p.need is not Need.NOTHING for p in self.shelf):
+            self._positioner.wake()
 
     # What to read.
 

@@ -64,12 +64,12 @@ class Reading:
         self._owner: object = None
         self._depth = 0
         self._woke_at_ms = 0
-        self._wake: Callable[[], None] = lambda: None
+        self._wake = self._refill = _nothing
         self.is_stopped = False
 
-    def bind(self, wake: Callable[[], None]) -> None:
-        """`wake` has the I/O thread look at what changed."""
-        self._wake = self.turns.wake = wake
+    def bind(self, *, wake: Callable[[], None], refill: Callable[[], None]) -> None:
+        """`wake` has the I/O thread look at what changed, `refill` only at what has room."""
+        self._wake, self.turns.wake, self._refill = wake, wake, refill
 
     # Reading.
 
@@ -177,7 +177,7 @@ class Reading:
     def _tell_room(self) -> None:
         if self._shelf.has_room:
             self._shelf.has_room = False
-            self._wake()
+            self._refill()
 
     def _count(self, record_count: int) -> None:
         self.core.engine.metrics.count("records-consumed-total", record_count)
@@ -348,6 +348,10 @@ class Reading:
                 trouble = error
             await self.turns.give_up_all(commits=False)
         return trouble
+
+
+def _nothing() -> None:
+    """There is no I/O thread yet that could be woken."""
 
 
 def places_of(

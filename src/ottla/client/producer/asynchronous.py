@@ -81,9 +81,8 @@ class AsyncProducer(Generic[K, V]):
             DeliveryError: It was not written, or nobody knows; its cause says why.
         """
         batch, index, timestamp_ms = await self._put(
-            topic, value, key, partition, headers, timestamp
+            topic, value, key, partition, headers, timestamp, is_awaited=True
         )
-        self._core.pump.hasten(batch)
         return await batch.delivery.awaitable(index, timestamp_ms)
 
     async def enqueue(
@@ -220,6 +219,8 @@ class AsyncProducer(Generic[K, V]):
         partition: int | None,
         headers: HeadersLike,
         timestamp: datetime | int | None,
+        *,
+        is_awaited: bool = False,
     ) -> tuple[PendingBatch, int, int]:
         core, outgoing = self._core, self._outgoing
         topic, partition, record, size_bytes = outgoing.ready(
@@ -228,12 +229,13 @@ class AsyncProducer(Generic[K, V]):
         route = core.routes.get(topic)
         if route is None or route.cluster is not core.engine.metadata.cluster:
             route = await core.route_async(topic)
-        placed = core.intake.try_put(route, record, size_bytes, partition)
+        put = core.intake.try_put
+        placed = put(route, record, size_bytes, partition, is_awaited=is_awaited)
         if placed is None:
             deadline_s = asyncio.get_running_loop().time() + core.config.max_block_ms / 1000
             while placed is None:
                 await core.intake.room(deadline_s)
-                placed = core.intake.try_put(route, record, size_bytes, partition)
+                placed = put(route, record, size_bytes, partition, is_awaited=is_awaited)
         batch, index = placed
         if outgoing.has_interceptors:
             batch.delivery.follow(index, record[0], outgoing.acknowledge)

@@ -55,7 +55,9 @@ class Intake:
         size_bytes = len(value) + MAX_RECORD_OVERHEAD_BYTES
         timestamp_ms = self._wall_ms()
         lines = self._lines
-        with self._lock:
+        lock = self._lock
+        lock.acquire()  # half the price of `with`
+        try:
             if key is None:
                 if route.sticky is None:
                     return None
@@ -77,6 +79,8 @@ class Intake:
             records = batch.records
             index = len(records)
             records.append((timestamp_ms, key, value, ()))
+        finally:
+            lock.release()
         return DeliveryFuture(batch.delivery, index, timestamp_ms)
 
     def put(
@@ -97,9 +101,15 @@ class Intake:
         return placed
 
     def try_put(
-        self, route: Route, record: Unwritten, size_bytes: int, partition: int | None
+        self,
+        route: Route,
+        record: Unwritten,
+        size_bytes: int,
+        partition: int | None,
+        *,
+        is_awaited: bool = False,
     ) -> tuple[PendingBatch, int] | None:
-        """As `put`, but None where that would wait."""
+        """As `put`, but None where that would wait; `is_awaited`: the batch shall not linger."""
         _, key, value, _ = record
         is_new = False
         line: Line | None = None
@@ -122,6 +132,8 @@ class Intake:
             batch = line.open
             assert batch is not None
             index = len(batch.records) - 1
+            if is_awaited and not batch.is_awaited:
+                batch.is_awaited = is_new = True
         if is_new:
             self._pump.wake()
         return batch, index
