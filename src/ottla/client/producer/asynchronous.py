@@ -13,13 +13,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from ottla.client.headers import HeadersLike
+from ottla.client.options import Servers
 from ottla.client.producer.batch import PendingBatch
 from ottla.client.producer.config import ProducerConfig
 from ottla.client.producer.core import Core
 from ottla.client.producer.many import Sorter
 from ottla.client.producer.outgoing import UNSET, serde_of
 from ottla.client.producer.producer import ValueFormat, group_of, is_in_doubt
-from ottla.client.producer.settings import ProducerSettings, Servers
+from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions import PreparedToken
 from ottla.client.records import Batch, Commitable, GroupMetadata, offsets_of
 from ottla.client.results import RecordMetadata

@@ -12,12 +12,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from ottla.client.headers import HeadersLike
+from ottla.client.options import Servers
 from ottla.client.producer.config import ProducerConfig
 from ottla.client.producer.core import Core
 from ottla.client.producer.delivery import DeliveryFuture, OnDelivery
 from ottla.client.producer.many import Sorter
 from ottla.client.producer.outgoing import UNSET, serde_of
-from ottla.client.producer.settings import ProducerSettings, Servers
+from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions import PreparedToken
 from ottla.client.records import Batch, Commitable, GroupMetadata, offsets_of
 from ottla.client.results import RecordMetadata

@@ -23,6 +23,8 @@ from ottla.coordinator.group.records import (
 from ottla.errors import ErrorCode
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -44,6 +46,10 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
+)
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
 )
 from ottla.wire.schema import NO_UUID
 
@@ -109,20 +115,11 @@ def commit(
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
-            error = ErrorCode.NONE
-            if is_note_too_long(partition.committed_metadata, config):
-                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                key = OffsetKey(request.group_id, topic.name, partition.partition_index)
-                offset = CommittedOffset(
-                    offset=partition.committed_offset,
-                    leader_epoch=partition.committed_leader_epoch,
-                    metadata=partition.committed_metadata or "",
-                    committed_ms=now_ms,
-                    expires_ms=expires_ms,
-                    topic_id=topic.topic_id,
-                )
-                records.append(offset_record(key, offset))
+            record = committed_record(
+                request.group_id, topic, partition, config, now_ms, expires_ms
+            )
+            records += [record] if record else []
+            error = ErrorCode.NONE if record else ErrorCode.OFFSET_METADATA_TOO_LARGE
             partitions.append(
                 OffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=error
@@ -136,11 +133,28 @@ def commit(
     return tuple(records), OffsetCommitResponse(topics=tuple(topics))
 
 
-def is_note_too_long(note: str | None, config: GroupConfig) -> bool:
-    """Whether more metadata was committed with an offset than is allowed."""
+def committed_record(
+    group_id: str,
+    topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic,
+    partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    config: GroupConfig,
+    now_ms: int,
+    expires_ms: int = NO_EXPIRY,
+) -> StoredRecord | None:
+    """The record of one committed offset; None if its note is longer than allowed."""
+    note = partition.committed_metadata or ""
     # Kafka counts what Java counts: UTF-16 code units.
-    length = len((note or "").encode("utf-16-le", "surrogatepass")) // 2
-    return length > config.offset_metadata_max_bytes
+    if len(note.encode("utf-16-le", "surrogatepass")) // 2 > config.offset_metadata_max_bytes:
+        return None
+    offset = CommittedOffset(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=note,
+        committed_ms=now_ms,
+        expires_ms=expires_ms,
+        topic_id=topic.topic_id,
+    )
+    return offset_record(OffsetKey(group_id, topic.name, partition.partition_index), offset)
 
 
 def fetch(

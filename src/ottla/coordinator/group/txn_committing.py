@@ -10,8 +10,7 @@ from typing import Final
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import Answer, Effect, Persist, Ticket
 from ottla.coordinator.group.classic import ClassicGroup, State
-from ottla.coordinator.group.committing import is_note_too_long
-from ottla.coordinator.group.records import CommittedOffset, OffsetKey, offset_record
+from ottla.coordinator.group.committing import committed_record
 from ottla.errors import ErrorCode
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -69,19 +68,9 @@ def commit(
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
-            error = ErrorCode.NONE
-            if is_note_too_long(partition.committed_metadata, config):
-                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                key = OffsetKey(request.group_id, topic.name, partition.partition_index)
-                offset = CommittedOffset(
-                    offset=partition.committed_offset,
-                    leader_epoch=partition.committed_leader_epoch,
-                    metadata=partition.committed_metadata or "",
-                    committed_ms=now_ms,
-                    topic_id=topic.topic_id,
-                )
-                records.append(offset_record(key, offset))
+            record = committed_record(request.group_id, topic, partition, config, now_ms)
+            records += [record] if record else []
+            error = ErrorCode.NONE if record else ErrorCode.OFFSET_METADATA_TOO_LARGE
             partitions.append(
                 TxnOffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=error
