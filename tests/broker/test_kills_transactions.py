@@ -36,7 +36,7 @@ BACKLOG = 100
 """What there is to copy in each partition when a round begins, so that no kill hits idle time."""
 PAUSES = 0.2
 """How often the copier pauses in the middle of a transaction, and may be killed."""
-SECONDS_PER_ROUND = 30
+SECONDS_PER_ROUND = 60
 
 pytestmark = pytest.mark.timeout(120 + ROUND_COUNT * SECONDS_PER_ROUND)
 

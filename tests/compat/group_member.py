@@ -94,13 +94,13 @@ def run_kafka_python(settings: MemberSettings) -> None:
     consumer.partitions_for_topic(settings.topic)
     consumer.subscribe([settings.topic], listener=Listener())
     while not _stopping.is_set():
-        polled = consumer.poll(LONG_POLL_MS)
-        for records in polled.values():
-            _tell_records(records)
-        if polled:
-            # While there is no broker it raises instead of trying again; the next one covers it.
-            with suppress(KafkaConnectionError):
-                consumer.commit()
+        # While there is no broker both raise instead of trying again.
+        with suppress(KafkaConnectionError):
+            polled = consumer.poll(LONG_POLL_MS)
+            for records in polled.values():
+                _tell_records(records)
+            if polled:
+                consumer.commit()  # where it fails, the next one covers it
     consumer.close()
 
 
