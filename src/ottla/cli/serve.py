@@ -12,7 +12,7 @@ import logging
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,6 +75,14 @@ class BrokerFailedError(OttlaError):
     metavar="NAME=VALUE",
     help="One setting, e.g. -X num.partitions=6. Repeat it for more.",
 )
+@click.option("--console", is_flag=True, help="Run the web console beside the broker.")
+@click.option(
+    "--console-port",
+    type=click.IntRange(0, 65_535),
+    default=8080,
+    show_default=True,
+    help="Where the console listens, on this machine alone; 0 takes a free port.",
+)
 @click.option("--ephemeral", is_flag=True, help="Keep data in a temporary folder, and remove it.")
 @click.option(
     "--insecure",
@@ -92,9 +100,15 @@ def command(
     config_file: Path | None,
     settings: tuple[str, ...],
     ephemeral: bool,
+    console: bool,
+    console_port: int,
     **options: Any,
 ) -> None:
     """Run a broker."""
+    if console:
+        from ottla.cli.console import check_installed
+
+        check_installed()
     if not __debug__:
         raise ConfigError("a broker checks itself with assertions, so it does not run with -O")
     if ephemeral and data_dir is not None:
@@ -105,7 +119,7 @@ def command(
         given |= settings_from_options(given, folder, ephemeral, **options)
         config = checked_config(given)
         _start_logging(output.verbose)
-        asyncio.run(_serve(config, output))
+        asyncio.run(_serve(config, output, console_port if console else None))
 
 
 def settings_from_options(
@@ -192,7 +206,7 @@ def _start_logging(verbose: bool) -> None:
     )
 
 
-async def _serve(config: "BrokerConfig", output: Output) -> None:
+async def _serve(config: "BrokerConfig", output: Output, console_port: int | None) -> None:
     """Start, say so, wait for the end, stop."""
     from ottla.runtime.supervisor import Supervisor
 
@@ -204,15 +218,25 @@ async def _serve(config: "BrokerConfig", output: Output) -> None:
         gc.enable()
         try:
             _banner(output, config, server, opened, time.monotonic() - started)
-            stopping = asyncio.ensure_future(supervisor.stopping())
-            await asyncio.wait({stopping, server.failure}, return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
+            with _console(server, output, console_port):
+                stopping = asyncio.ensure_future(supervisor.stopping())
+                await asyncio.wait({stopping, server.failure}, return_when=asyncio.FIRST_COMPLETED)
+                stopping.cancel()
         finally:
             output.say(f"Stopping: {supervisor.stop_reason or 'the broker cannot go on'}.")
             await server.stop()
     if server.failure.done():
         raise BrokerFailedError(f"the broker cannot go on: {server.failure.exception()}")
     output.say("Stopped cleanly.")
+
+
+def _console(server: "Server", output: Output, port: int | None) -> AbstractContextManager[object]:
+    if port is None:
+        return nullcontext()
+    from ottla.cli.console_child import console_beside
+
+    broker_host, broker_port = server.address
+    return console_beside(f"{broker_host}:{broker_port}", port, is_json=output.is_json)
 
 
 async def _start(config: "BrokerConfig") -> tuple["Server", "Opened"]:

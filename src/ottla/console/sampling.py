@@ -1,0 +1,146 @@
+"""Asks the cluster again and again, once for all who look.
+
+However many browsers are open, the cluster is asked by one task.  After each sample it rests for at
+least ten times as long as the sample took, so a large cluster is asked less often, never more.
+A sample that fails is left out of the history, and `trouble` says why until the next one succeeds.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from ottla.client.admin.admin import AsyncAdmin
+from ottla.client.admin.groups import GroupListing
+from ottla.client.admin.lag import GroupLag
+from ottla.client.admin.topics import TopicInfo
+from ottla.console.history import History, Sample, TopicSample
+from ottla.console.words import kept
+from ottla.errors import NotFoundError, OttlaError, UnsupportedError
+
+log = logging.getLogger(__name__)
+
+MAX_GROUPS: Final = 100
+"""Of so many groups the lag is looked at for each sample."""
+
+_REST: Final = 10
+UNENDED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
+class Sampler:
+    """One task that fills a history, and wakes whoever waits for the next sample."""
+
+    def __init__(self, admin: AsyncAdmin, interval_s: float) -> None:
+        self._admin = admin
+        self._interval_s = interval_s
+        self._changed = asyncio.Event()
+        """Set, and replaced, by each sample."""
+        self.is_closed = False
+        self.history = History()
+        self.count = 0
+        """How many samples were tried."""
+        self.trouble = ""
+        """What the cluster did not answer, and why; empty while all is well."""
+
+    async def run(self) -> None:
+        """Sample until canceled."""
+        while True:
+            began_s = time.monotonic()
+            await self.sample()
+            took_s = time.monotonic() - began_s
+            await asyncio.sleep(max(self._interval_s, _REST * took_s))
+
+    async def sample(self) -> None:
+        """Take one sample now."""
+        try:
+            self.history.add(await self._look())
+            self.trouble = ""
+        except OttlaError as error:
+            if not self.trouble:
+                log.warning("the cluster does not answer: %s", error)
+            self.trouble = str(error)
+        self.count += 1
+        self._wake()
+
+    def close(self) -> None:
+        """Let everybody who waits go: the console ends."""
+        self.is_closed = True
+        self._wake()
+
+    async def next(self, seen: int, timeout_s: float) -> int:
+        """Wait until there are more samples than `seen`, or for so long; return their count."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self.count <= seen and not self.is_closed:
+                    await self._changed.wait()
+        return self.count
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _look(self) -> Sample:
+        cluster = await self._admin.describe_cluster()
+        names = await self._admin.list_topics(internal=True)
+        topics = await self._admin.describe_topics(names)
+        sizes = await self._sizes()
+        groups = {found.group_id: found for found in await self._admin.group_overview()}
+        return Sample(
+            at_s=time.time(),
+            topics={name: _topic_sample(info, sizes) for name, info in topics.items()},
+            groups=groups,
+            lags=await self._lags(groups),
+            broker_count=len(cluster.brokers),
+            open_transaction_count=await self._open_transaction_count(),
+        )
+
+    async def _sizes(self) -> Mapping[str, int] | None:
+        try:
+            brokers = await self._admin.describe_log_dirs()
+        except UnsupportedError:
+            return None
+        sizes: dict[str, int] = {}
+        for folders in brokers.values():
+            for folder in folders:
+                for place, replica in folder.replicas.items():
+                    sizes[place.topic] = sizes.get(place.topic, 0) + replica.size_bytes
+        return sizes
+
+    async def _lags(self, groups: Mapping[str, GroupListing]) -> dict[str, GroupLag]:
+        lags: dict[str, GroupLag] = {}
+        for group_id in sorted(groups)[:MAX_GROUPS]:
+            try:
+                lags[group_id] = await self._admin.lag(group_id)
+            except NotFoundError:
+                continue  # it went while we looked
+        return lags
+
+    async def _open_transaction_count(self) -> int | None:
+        try:
+            return len(await self._admin.list_transactions(states=UNENDED))
+        except UnsupportedError:
+            return None
+
+
+def _topic_sample(info: TopicInfo, sizes: Mapping[str, int] | None) -> TopicSample:
+    ends = [partition.end_offset or 0 for partition in info.partitions]
+    starts = [partition.start_offset or 0 for partition in info.partitions]
+    return TopicSample(
+        partition_count=len(info.partitions),
+        record_count=sum(ends) - sum(starts),
+        end_offset=sum(ends),
+        size_bytes=None if sizes is None else sizes.get(info.name, 0),
+        is_internal=info.internal,
+        offline_count=sum(partition.leader is None for partition in info.partitions),
+        under_replicated_count=sum(
+            len(partition.isr) < len(partition.replicas) for partition in info.partitions
+        ),
+        bounds={
+            part.id: (part.start_offset, part.end_offset)
+            for part in info.partitions
+            if part.start_offset is not None and part.end_offset is not None
+        },
+        kept=kept(dict(info.config)),
+    )

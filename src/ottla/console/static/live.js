@@ -1,0 +1,61 @@
+// Fetches the page again when the console has something new, and takes over what is marked with
+// data-live.  Nothing else depends on it: without this file every page works, and stands still.
+(function () {
+  "use strict";
+  const dot = document.getElementById("dot");
+  const tail = document.getElementById("tail");
+
+  async function refresh() {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (!answer.ok) return;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const part of document.querySelectorAll("[data-live]")) {
+      const other = fresh.getElementById(part.id);
+      if (other && other.innerHTML !== part.innerHTML) part.innerHTML = other.innerHTML;
+    }
+  }
+
+  if (document.querySelector("[data-live]")) {
+    const events = new EventSource("/live");
+    events.addEventListener("sample", () => { if (!document.hidden) refresh().catch(() => {}); });
+    events.onopen = () => dot && dot.classList.add("on");
+    events.onerror = () => dot && dot.classList.remove("on");
+    window.addEventListener("pagehide", () => events.close());
+  }
+
+  if (tail) {
+    const rows = document.querySelector("#records tbody");
+    let events = null;
+    tail.addEventListener("click", () => {
+      if (events) {
+        events.close();
+        events = null;
+        tail.textContent = "Follow";
+        return;
+      }
+      tail.textContent = "Stop following";
+      events = new EventSource(tail.dataset.from);
+      events.addEventListener("record", (event) => {
+        const row = rows.insertRow(0);
+        row.innerHTML = JSON.parse(event.data);
+        while (rows.rows.length > 500) rows.deleteRow(-1);
+      });
+      window.addEventListener("pagehide", () => events && events.close());
+    });
+  }
+
+  for (const form of document.querySelectorAll("form[data-confirm]")) {
+    form.addEventListener("submit", (event) => {
+      if (!window.confirm(form.dataset.confirm)) event.preventDefault();
+    });
+  }
+
+  // "/" goes to the search field, as in many programs.
+  document.addEventListener("keydown", (event) => {
+    const field = document.querySelector("input[name=find], input[name=value]");
+    if (event.key === "/" && field && !/INPUT|TEXTAREA|SELECT/.test(document.activeElement.tagName)) {
+      event.preventDefault();
+      field.focus();
+    }
+  });
+})();

@@ -1,0 +1,66 @@
+"""Numbers, sizes and times as people read them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+NOTHING: Final = "\N{EN DASH}"
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def number(value: float | None) -> str:
+    """1234567 -> "1,234,567"; numbers below 10 keep one digit behind the point."""
+    if value is None:
+        return NOTHING
+    if value != int(value) and abs(value) < 10:
+        return f"{value:.1f}"
+    return f"{value:,.0f}"
+
+
+def size(value: float | None) -> str:
+    """3_400_000 -> "3.2 MiB"."""
+    if value is None:
+        return NOTHING
+    amount = float(value)
+    for unit in _UNITS[:-1]:
+        if abs(amount) < 1024:
+            return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} {_UNITS[-1]}"
+
+
+def span(value: timedelta | float | None) -> str:
+    """Seconds, or a timedelta -> "0.3 s", "4 min", "9 h", "2 d"."""
+    if value is None:
+        return NOTHING
+    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 2 * 86_400:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 86_400:.0f} d"
+
+
+def moment(value: datetime | int | None) -> str:
+    """A moment, or milliseconds since 1970 -> "2026-11-15 16:00:00.000" in UTC."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, int):
+        if value < 0:
+            return NOTHING
+        value = datetime.fromtimestamp(value / 1000, UTC)
+    return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def kept(config: dict[str, str]) -> str:
+    """How long a topic keeps its records, in two or three words."""
+    policy = config.get("cleanup.policy", "delete")
+    if "delete" not in policy:
+        return "compact"
+    retention_ms = int(config.get("retention.ms", "-1"))
+    limit = "for ever" if retention_ms < 0 else span(retention_ms / 1000)
+    return f"compact, {limit}" if "compact" in policy else limit

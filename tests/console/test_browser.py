@@ -1,0 +1,204 @@
+"""The console in a real browser: Debian's Chromium, driven by Selenium.
+
+Skipped where there is no browser; `make setup-browser` installs one.  With OTTLA_PICTURES=FOLDER
+every page that is visited leaves its picture there.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.broker.embedded import Broker
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("chromium") is None or shutil.which("chromedriver") is None,
+    reason="no chromium and chromedriver here: make setup-browser installs them",
+)
+
+WAIT_S = 40
+PICTURES = os.environ.get("OTTLA_PICTURES")
+
+
+@pytest.fixture(scope="module")
+def address(broker: Broker) -> Iterator[str]:
+    with console_of(broker) as address:
+        yield address
+
+
+@contextmanager
+def console_of(broker: Broker) -> Iterator[str]:
+    """A console in a process of its own, as users start it."""
+    arguments = ["console", "--port", "0", "-o", "json", "-b", broker.bootstrap_servers]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "ottla", *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdout is not None
+    yield json.loads(started.stdout.readline())["url"]
+    started.terminate()
+    assert started.wait(WAIT_S) in (0, -15, 143)
+    started.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1480,1000"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(shutil.which("chromedriver"))
+    driver = webdriver.Chrome(options, service)
+    driver.set_page_load_timeout(WAIT_S)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(autouse=True)
+def quiet(driver: Any) -> Iterator[None]:
+    """No test leaves a complaint of the browser: blocked scripts and styles are among them."""
+    yield
+    told = [line["message"] for line in driver.get_log("browser") if line["level"] == "SEVERE"]
+    assert told == []
+
+
+def wait_for_text(driver: Any, text: str) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(driver, WAIT_S).until(
+        lambda driver: text in driver.find_element(By.TAG_NAME, "body").text
+    )
+
+
+def picture(driver: Any, name: str) -> None:
+    if PICTURES:
+        Path(PICTURES).mkdir(parents=True, exist_ok=True)
+        driver.save_screenshot(str(Path(PICTURES) / f"{name}.png"))
+
+
+def test_a_cluster_at_work_as_the_docs_show_it(driver: Any) -> None:
+    from selenium.webdriver.common.by import By
+
+    with Broker() as broker, console_of(broker) as address:
+        servers = broker.bootstrap_servers
+        with ottla.Admin(servers) as admin:
+            for name, count in (("orders", 6), ("clicks", 3), ("payments", 2)):
+                admin.create_topic(name, partitions=count)
+        driver.get(address)
+        with (
+            ottla.Producer(servers) as producer,
+            ottla.Consumer(
+                "orders", bootstrap_servers=servers, group_id="enricher", client_id="enricher-1"
+            ) as consumer,
+        ):
+            for round_number in range(100 if PICTURES else 8):
+                for number in range(40 + 10 * (round_number % 4)):
+                    order = {"order": round_number * 100 + number, "city": "Brno", "total": 99.5}
+                    producer.send("orders", json.dumps(order).encode(), key=b"customer-%d" % number)
+                    producer.send("clicks", b"/cart")
+                producer.flush()
+                consumer.poll(0.5)
+                if PICTURES:
+                    time.sleep(0.4)  # lines take time
+            wait_for_text(driver, "enricher")
+            picture(driver, "console-overview")
+            for name, path, text in (
+                ("messages", "/topics/orders/messages?path=city%3DBrno&count=6", "customer-"),
+                ("group", "/groups/show?id=enricher&to=earliest", "Reset offsets"),
+                ("topic", "/topics/orders", "retention.ms"),
+            ):
+                driver.get(address + path)
+                wait_for_text(driver, text)
+                picture(driver, f"console-{name}")
+        assert driver.find_elements(By.CSS_SELECTOR, "svg.chart polyline")
+        driver.get("about:blank")  # it would complain that the console is gone
+
+
+def test_the_overview_follows_the_cluster_without_a_reload(
+    driver: Any, address: str, broker: Broker, topic: str
+) -> None:
+    driver.get(address)
+    wait_for_text(driver, topic)
+    with ottla.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic(f"new-{topic}")
+    wait_for_text(driver, f"new-{topic}")
+
+
+def test_records_are_followed_as_they_are_written(
+    driver: Any, address: str, broker: Broker, topic: str
+) -> None:
+    from selenium.webdriver.common.by import By
+
+    driver.get(f"{address}/topics/{topic}/messages")
+    driver.find_element(By.ID, "tail").click()
+    wait_for_text(driver, "Stop following")
+    with ottla.Producer(broker.bootstrap_servers) as producer:
+        # When the browser has begun to listen cannot be seen from here: write until it shows.
+        for number in range(200):
+            producer.send(topic, b"<img src=x> live %d" % number).result()
+            if "<img src=x> live" in driver.find_element(By.TAG_NAME, "body").text:
+                break
+        else:
+            pytest.fail("what was written never showed")
+    driver.find_element(By.ID, "tail").click()
+    wait_for_text(driver, "Follow")
+
+
+def test_a_topic_is_created_and_deleted_by_hand(driver: Any, address: str, broker: Broker) -> None:
+    from selenium.webdriver.common.by import By
+
+    driver.get(f"{address}/topics")
+    form = driver.find_element(By.CSS_SELECTOR, "form[action='/topics']")
+    form.find_element(By.NAME, "name").send_keys("by-hand")
+    form.submit()
+    wait_for_text(driver, "Topic by-hand was created.")
+    form = driver.find_element(By.CSS_SELECTOR, "form[action$='/delete']")
+    form.find_element(By.NAME, "confirm").send_keys("by-hand")
+    form.submit()
+    wait_for_text(driver, "Topic by-hand was deleted.")
+    with ottla.Admin(broker.bootstrap_servers) as admin:
+        assert "by-hand" not in admin.list_topics()
+
+
+def test_a_group_is_previewed_and_moved(
+    driver: Any, address: str, broker: Broker, group: str
+) -> None:
+    from urllib.parse import quote
+
+    from selenium.webdriver.common.by import By
+
+    driver.get(f"{address}/groups/show?id={quote(group, safe='')}&to=latest")
+    wait_for_text(driver, "+2 records")
+    driver.find_element(By.XPATH, "//button[text()='Apply']").click()
+    wait_for_text(driver, "Moved the offsets of 2 partitions.")
+    with ottla.Admin(broker.bootstrap_servers) as admin:
+        assert admin.lag(group).total == 0
+
+
+def test_it_fits_on_a_phone_and_the_keyboard_finds_the_search(
+    driver: Any, address: str, topic: str
+) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    driver.set_window_size(500, 900)
+    driver.get(f"{address}/topics")
+    wait_for_text(driver, topic)
+    width = driver.execute_script("return document.documentElement.scrollWidth")
+    assert width <= driver.execute_script("return window.innerWidth")
+    ActionChains(driver).send_keys("/").perform()
+    assert driver.switch_to.active_element.get_attribute("name") == "find"
+    picture(driver, "console-phone")
+    driver.set_window_size(1480, 1000)
