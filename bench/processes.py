@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -35,15 +35,25 @@ class Served:
     @property
     def cpu_ns(self) -> int:
         """What its threads have spent so far."""
-        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
-        return sum(int(task.read_text().split()[0]) for task in tasks)
+        return cpu_ns(self.process.pid)
 
     @property
     def resident_bytes(self) -> int:
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-        raise LookupError("the kernel does not say VmRSS")
+        return resident_bytes(self.process.pid)
+
+
+def cpu_ns(pid: int) -> int:
+    """What the threads of a process have spent so far; those that ended are not in it."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks)
+
+
+def resident_bytes(pid: int) -> int:
+    """How much memory a process has."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise LookupError("the kernel does not say VmRSS")
 
 
 @contextmanager
@@ -63,10 +73,13 @@ def bare(request_bytes: int, response_bytes: int) -> Iterator[Served]:
 
 
 @contextmanager
-def broker(data_dir: str, flush: str) -> Iterator[Served]:
+def broker(
+    data_dir: str, flush: str, settings: Mapping[str, str] | None = None
+) -> Iterator[Served]:
     """`ottla serve` on a free port; stopped in good order."""
     command = [sys.executable, "-m", "ottla", "serve", "-o", "json", "--port", "0"]
     command += ["--host", "127.0.0.1", "--data-dir", data_dir, "--flush", flush]
+    command += [f"-X{name}={value}" for name, value in (settings or {}).items()]
     begin = time.perf_counter()
     with subprocess.Popen(
         command,

@@ -120,7 +120,7 @@ class LittleBroker:
     def ask(self, request: Any, version: int) -> Any:
         """Send `request` at `version`; the response as the client would decode it."""
         sent = encode_request(request, version, correlation_id=1, client_id="test")
-        received = decode_request(b"".join(sent))
+        received = decode_request(bytearray(b"".join(sent)))
         route = self.node.routes[received.api.key]
         assert version in route.versions, f"v{version} is not served"
         context = Context(self.node, NO_SESSION, version, received.header.client_id)

@@ -12,7 +12,7 @@ from ottla.errors import ErrorCode
 from ottla.wire.header import decode_request, decode_response, encode_request, encode_response
 from tests.broker_fixture import LittleBroker
 
-PEER = cast(Session, SimpleNamespace(peer=("10.0.0.1", 50_000)))
+PEER = cast(Session, SimpleNamespace(peer=("10.0.0.1", 50_000), hold_frame=lambda: None))
 
 
 class Office:
@@ -33,7 +33,7 @@ class Office:
     async def ask(self, request: Any, version: int) -> Any:
         """Send `request` at `version`; the response as the client would decode it."""
         sent = encode_request(request, version, correlation_id=1, client_id="ada")
-        received = decode_request(b"".join(sent))
+        received = decode_request(bytearray(b"".join(sent)))
         route = self.broker.node.routes[received.api.key]
         context = Context(self.broker.node, PEER, version, received.header.client_id)
         answer = route.handler(received.body, context)

@@ -86,7 +86,10 @@ class Disk(Protocol):
     def sync_folder(self, path: str) -> None: ...
 
     async def sync_files(self, files: Iterable[File]) -> None:
-        """`sync` each of `files` without blocking the loop; raise the first `OSError`."""
+        """`sync` each of `files` without blocking the loop; raise the first `OSError`.
+
+        Files of one folder become durable in their order; of different folders, in any.
+        """
         ...
 
     async def sync_folder_aside(self, path: str) -> None:

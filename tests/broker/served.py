@@ -38,6 +38,10 @@ class ServedBroker:
     ) -> None:
         self.kill()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def kill(self) -> None:
         """End it without warning, and wait until it is gone.  Killing twice is no error."""
         self._end(signal.SIGKILL)

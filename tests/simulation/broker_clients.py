@@ -13,12 +13,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.client.basic.connection import Connection
-from ottla.errors import ErrorCode, TransportError
+from ottla.client import connection
+from ottla.client.buffers import ViewedBuffers
+from ottla.client.metrics import Metrics
+from ottla.errors import ErrorCode, OttlaError, TransportError
 from ottla.ports import Ports
 from ottla.records.batch import batches
 from ottla.records.builder import build
 from ottla.testing.history import Operation, Outcome, Polled, Sent
+from ottla.wire.frame import scratch_buffer
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -37,6 +40,8 @@ READ_UNCOMMITTED: Final = 0
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_REQUESTS: Final = 45
+MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+PATIENCE_MS: Final = 600_000
 MAX_FINAL_FETCHES: Final = 500
 
 # The newest versions that name topics, as most clients do.
@@ -54,6 +59,33 @@ class Spot:
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
+
+
+class Connection(connection.Connection):
+    """A connection of the real clients; how long to wait for an answer is up to who asks."""
+
+    def __init__(self, client_id: str) -> None:
+        options = connection.ConnectionOptions(
+            client_id=client_id,
+            max_in_flight=MAX_REQUESTS,
+            max_answer_bytes=MAX_ANSWER_BYTES,
+            send_buffer_bytes=-1,
+            receive_buffer_bytes=-1,
+            scratch=scratch_buffer(),
+            buffers=ViewedBuffers(),
+            metrics=Metrics(),
+            on_room=_ignore,
+        )
+        super().__init__(BROKER, options, _ignore)
+
+    def request(
+        self, body: Any, version: int, *, timeout_ms: int = PATIENCE_MS
+    ) -> "asyncio.Future[Any]":
+        return super().request(body, version, timeout_ms=timeout_ms)
+
+
+def _ignore(_reason: OttlaError | None = None) -> None:
+    """Nobody has to be told."""
 
 
 class Link:
@@ -78,7 +110,7 @@ class Link:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 made = await self._ports.network.connect(
-                    BROKER, PORT, lambda: Connection(BROKER, self.name)
+                    BROKER, PORT, lambda: Connection(self.name)
                 )
         except (OSError, TimeoutError):
             return None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.flusher import Flusher
 from ottla.testing.simulation import Simulation, seeds
 from tests.simulation.nemesis import Fault
 from tests.simulation.workload import Workload
@@ -27,6 +28,18 @@ for seed in {COMPARED_SEEDS}:
 def test_what_was_acknowledged_survives_power_loss(seed: int) -> None:
     with Simulation(seed) as sim:
         assert Workload(sim).play() == []
+
+
+class NeverWaits(Flusher):
+    """Begins a second sync for the smallest batch, as the real one does for large ones."""
+
+    much_bytes = 1
+
+
+@pytest.mark.parametrize("seed", seeds(60))
+def test_what_was_acknowledged_survives_where_syncs_overlap(seed: int) -> None:
+    with Simulation(seed) as sim:
+        assert Workload(sim, flusher=NeverWaits).play() == []
 
 
 @pytest.mark.parametrize("seed", seeds(60))

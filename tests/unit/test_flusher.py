@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from ottla.broker.flusher import LATER_MS, Flusher, Syncable
+from ottla.broker.flusher import LATER_MS, MUCH_BYTES, Flusher, Syncable
 from ottla.ports import Disk, File
 from ottla.testing.disk import SimDisk
 from ottla.testing.loop import SimLoop
@@ -23,11 +23,14 @@ class Journal:
         self.file = file
         self.next_offset = 0
         self.synced_offset = 0
+        self.unsynced_bytes = 0
 
-    def append(self) -> None:
+    def append(self, size_bytes: int = 1) -> None:
         self.next_offset += 1
+        self.unsynced_bytes += size_bytes
 
     def unsynced_files(self) -> list[File]:
+        self.unsynced_bytes = 0
         return [self.file]
 
     def mark_synced(self, up_to_offset: int) -> None:
@@ -57,8 +60,8 @@ class Scene:
         disk: Disk = self.disk
         self.flusher = Flusher(disk, on_synced=self.synced.append, on_failure=self.failures.append)
 
-    def append(self, answer: str) -> "asyncio.Future[str]":
-        self.journal.append()
+    def append(self, answer: str, size_bytes: int = 1) -> "asyncio.Future[str]":
+        self.journal.append(size_bytes)
         self.flusher.note(self.journal)
         return self.flusher.when_durable(answer)
 
@@ -234,3 +237,98 @@ def test_what_nobody_waits_for_is_synced_by_itself_in_the_end() -> None:
     loop.run_until_complete(run())
     loop.close()
     assert scene.journal.synced_offset == 1
+
+
+def test_much_does_not_wait_for_the_sync_that_is_under_way() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        early = scene.append("early")
+        await turn()
+        much = scene.append("much", MUCH_BYTES)
+        await turn()
+        assert len(scene.disk.gates) == 2
+        more = scene.append("more", MUCH_BYTES)
+        await turn()
+        assert len(scene.disk.gates) == 2, "two are enough"
+        scene.disk.gates[0].set_result(None)
+        await turn()
+        assert early.done()
+        assert not much.done()
+        assert scene.journal.synced_offset == 1
+        assert len(scene.disk.gates) == 3, "and its place is taken at once"
+        scene.disk.gates[1].set_result(None)
+        scene.disk.gates[2].set_result(None)
+        assert [await much, await more] == ["much", "more"]
+        assert scene.flusher.is_at_rest
+
+    asyncio.run(scenario())
+
+
+def test_a_sync_counts_when_those_that_began_before_it_are_over() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        early = scene.append("early")
+        await turn()
+        late = scene.append("late", MUCH_BYTES)
+        await turn()
+        scene.disk.gates[1].set_result(None)
+        await turn()
+        assert not late.done()
+        assert scene.journal.synced_offset == 0
+        scene.disk.gates[0].set_result(None)
+        assert [await early, await late] == ["early", "late"]
+        assert scene.journal.synced_offset == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_sync_that_fails_takes_those_along_that_began_after_it() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        early = scene.append("early")
+        await turn()
+        late = scene.append("late", MUCH_BYTES)
+        await turn()
+        scene.disk.gates[1].set_result(None)
+        scene.disk.gates[0].set_exception(OSError(errno.EIO, "the disk is gone"))
+        for answer in (early, late):
+            with pytest.raises(OSError, match="the disk is gone"):
+                await answer
+        assert scene.journal.synced_offset == 0
+        assert len(scene.failures) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_sync_that_fails_early_fails_nobody_before_its_turn() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        early = scene.append("early")
+        await turn()
+        late = scene.append("late", MUCH_BYTES)
+        await turn()
+        scene.disk.gates[1].set_exception(OSError(errno.EIO, "the disk is gone"))
+        await turn()
+        assert not early.done()
+        scene.disk.gates[0].set_result(None)
+        assert await early == "early"
+        with pytest.raises(OSError, match="the disk is gone"):
+            await late
+        assert scene.journal.synced_offset == 1
+
+    asyncio.run(scenario())
+
+
+def test_what_comes_with_the_end_of_a_sync_is_not_forgotten() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        first = scene.append("first")
+        seconds: list[asyncio.Future[str]] = []
+        first.add_done_callback(lambda _: seconds.append(scene.append("second")))
+        await turn()
+        scene.disk.gates[0].set_result(None)
+        await turn()
+        scene.disk.gates[1].set_result(None)
+        assert await seconds[0] == "second"
+
+    asyncio.run(scenario())

@@ -177,3 +177,51 @@ def test_no_more_spare_buffers_are_kept_than_the_limit_says() -> None:
     again = [spares.take(TRUSTED_BYTES) for _ in range(MAX_SPARES + 2)]
     kept = [buffer for buffer in again if any(buffer.obj is old.obj for old in taken)]
     assert len(kept) == MAX_SPARES
+
+
+def large_frame(reader: FrameReader, fill: bytes) -> memoryview:
+    """Feed one frame that is larger than the scratch buffer, and keep the view of it."""
+    data = framed(fill * (TRUSTED_BYTES - 64))
+    while True:
+        buffer = reader.get_buffer()
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        data = data[count:]
+        if frames := reader.buffer_updated(count):
+            return frames[0]
+
+
+def test_a_frame_that_is_held_survives_the_next_reads() -> None:
+    scratch, spares = scratch_buffer(), SpareBuffers()
+    first, second = (FrameReader(scratch, LIMIT, spares) for _ in range(2))
+    frame = large_frame(first, b"a")
+    release = first.hold()
+    assert release is not None
+    assert first.hold() is None, "it is held already"
+    large_frame(second, b"b")
+    large_frame(first, b"c")
+    assert set(frame) == {ord("a")}
+    release()
+
+
+def test_the_buffer_of_a_frame_that_was_held_is_used_again() -> None:
+    made: list[int] = []
+
+    def make(size_bytes: int) -> memoryview:
+        made.append(size_bytes)
+        return scratch_buffer(size_bytes)
+
+    reader = FrameReader(scratch_buffer(), LIMIT, SpareBuffers(make))
+    for _ in range(5):
+        large_frame(reader, b"a")
+        release = reader.hold()
+        assert release is not None
+        release()
+    assert len(made) == 1
+
+
+def test_a_frame_in_the_shared_buffer_cannot_be_held() -> None:
+    reader = FrameReader(scratch_buffer(), LIMIT, SpareBuffers())
+    large_frame(reader, b"a")
+    assert feed(reader, framed(b"small")) == [b"small"]
+    assert reader.hold() is None

@@ -340,6 +340,20 @@ def test_a_generation_is_stored_in_the_version_that_kafka_writes() -> None:
     assert change.value.members[0].assignment == b"all"
 
 
+@pytest.mark.parametrize(
+    "committed",
+    [
+        CommittedOffset(offset=0, committed_ms=0),
+        CommittedOffset(offset=2**62, leader_epoch=7, metadata="naïve 😀", committed_ms=START_MS),
+        CommittedOffset(offset=5, committed_ms=1, topic_id=bytes(range(16))),
+        CommittedOffset(offset=5, leader_epoch=7, committed_ms=1, expires_ms=START_MS),
+    ],
+)
+def test_what_a_new_record_means_is_what_a_restart_reads(committed: CommittedOffset) -> None:
+    written = offset_record(KEY, committed)
+    assert decode_record(written) == decode_record(StoredRecord(written.key, written.value))
+
+
 def test_offsets_of_long_ago_are_read() -> None:
     record = StoredRecord(
         encode_key(LegacyOffsetCommitKey(group=GROUP, topic=TOPIC, partition=0)),

@@ -185,6 +185,36 @@ def test_a_sync_that_a_truncation_overtook_promises_less() -> None:
     assert log.synced_offset == 1
 
 
+def test_syncs_that_overlap_are_finished_one_by_one() -> None:
+    log = open_log()
+    append_all(log, [b"a"])
+    log.unsynced_files()
+    log.roll(NOW_MS)
+    append_all(log, [b"b"])
+    paths = [file.path.removeprefix(f"{FOLDER}/") for file in log.unsynced_files()]
+
+    assert paths[0] == "00000000000000000000.log", "the older file first, as if nobody synced it"
+    log.mark_synced(1)
+    assert log.synced_offset == 1
+    log.mark_synced(2)
+    assert log.synced_offset == 2
+    assert log.unsynced_files() == []
+
+
+def test_a_sync_that_began_after_a_truncation_says_nothing_of_those_before() -> None:
+    log = open_log()
+    append_all(log, [b"a", b"b", b"c"])
+    log.unsynced_files()
+    log.truncate_to(1)
+    append_all(log, [b"d", b"e"])
+    log.unsynced_files()
+
+    log.mark_synced(3)
+    assert log.synced_offset == 1, "it began before the truncation, at the same offset"
+    log.mark_synced(3)
+    assert log.synced_offset == 3
+
+
 def test_nothing_is_left_to_sync_after_a_sync() -> None:
     log = log_of_segments(3)
 

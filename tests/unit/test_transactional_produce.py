@@ -46,10 +46,14 @@ async def begin(office: Office, request: ProduceRequest) -> "asyncio.Task[list[i
 def test_a_partition_that_appears_while_a_write_waits_is_not_written() -> None:
     async def scenario(office: Office) -> None:
         producer = await producer_of(office)
+        before = asyncio.Event()
+        first = office.transactions.turns.run(producer.producer_id, before.wait)
         waiting = await begin(office, write_to((TOPIC, LATE), producer))
 
         office.broker.create(LATE)
+        before.set()
 
+        assert await first
         assert await waiting == [ErrorCode.NONE, UNKNOWN]
         assert office.broker.partition(LATE).next_offset == 0
         again = write_to((LATE,), producer)

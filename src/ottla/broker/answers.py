@@ -10,8 +10,7 @@ from collections import deque
 from typing import Any, Final
 
 from ottla.broker.flusher import AfterSync
-from ottla.wire.frame import SIZE
-from ottla.wire.header import RequestHeader, encode_response
+from ottla.wire.header import RequestHeader, encode_framed_response
 
 Part = bytes | bytearray | memoryview
 
@@ -54,12 +53,13 @@ class Answers:
 
     def add(self, header: RequestHeader, response: Any) -> None:
         """The next response."""
-        slot = self._slots[-1] if self._slots else None
-        if slot is None or not slot.parts:
-            slot = self._place(Slot())
-        else:
+        slots = self._slots
+        if slots and slots[-1].parts:
+            slot = slots[-1]
             slot.count += 1
             self.count += 1
+        else:
+            slot = self._place(Slot())
         self.fill(slot, header, response)
 
     def add_after(self, header: RequestHeader, result: AfterSync[Any]) -> None:
@@ -80,11 +80,8 @@ class Answers:
 
     def fill(self, slot: Slot, header: RequestHeader, response: Any) -> None:
         """Put a response where it belongs."""
-        parts = encode_response(
-            response, header.request_api_version, correlation_id=header.correlation_id
-        )
-        frame_bytes = sum(map(len, parts))
-        slot.parts.append(SIZE.pack(frame_bytes))
+        parts = encode_framed_response(response, header.request_api_version, header.correlation_id)
+        frame_bytes = len(parts[0]) + len(parts[1]) if len(parts) == 2 else sum(map(len, parts))
         slot.parts += parts
         slot.size_bytes += frame_bytes
         self.size_bytes += frame_bytes

@@ -13,6 +13,7 @@ from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.transactions import Transactions
 from ottla.cluster.controller import Controller
+from ottla.coordinator.caller import Caller
 from ottla.ports import Ports
 from ottla.values import dataclass
 
@@ -47,10 +48,22 @@ class Node:
 class Context:
     """One request: its broker, its connection, its version."""
 
-    __slots__ = ("client_id", "node", "session", "version")
+    __slots__ = ("_caller", "client_id", "node", "session", "version")
 
     def __init__(self, node: Node, session: "Session", version: int, client_id: str | None) -> None:
         self.node = node
         self.session = session
         self.version = version
         self.client_id = client_id
+        self._caller: Caller | None = None
+
+    @property
+    def caller(self) -> Caller:
+        """Who is asking, as the coordinators remember it."""
+        if self._caller is None:
+            self._caller = Caller(
+                client_id=self.client_id or "",
+                client_host=f"/{self.session.peer[0]}",
+                version=self.version,
+            )
+        return self._caller

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 from ottla.broker.partition import Partition
 from ottla.broker.shard import Shard
 from ottla.cluster.controller import NewTopic
-from ottla.coordinator.caller import Caller
 from ottla.errors import ErrorCode, StorageError
 from ottla.model import coordinator_partition
 
 if TYPE_CHECKING:
-    from ottla.broker.context import Context, Node
+    from ottla.broker.context import Node
 
 log = logging.getLogger(__name__)
 
@@ -182,12 +181,3 @@ class Coordinators(Generic[S]):
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("coordinator not loaded: topic=%s", self.topic, exc_info=error)
             shard.give_up(StorageError(f"its log cannot be read: {error}"))
-
-
-def caller_of(context: "Context") -> Caller:
-    """Who is asking, as the coordinators remember it."""
-    return Caller(
-        client_id=context.client_id or "",
-        client_host=f"/{context.session.peer[0]}",
-        version=context.version,
-    )

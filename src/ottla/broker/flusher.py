@@ -2,16 +2,18 @@
 
 A response that promises durability waits: in `when_durable`, or beside many others in an
 `AfterSync`.  Syncs run one after the other, each for all logs that have something unsynced; when
-one ends, everybody it covers is answered in the same turn of the loop.  A sync that fails is never
-repeated: the kernel may have dropped the very pages it could not write, so the data directory goes
-offline instead (ADR 9).
+one ends, everybody it covers is answered in the same turn of the loop.  Where there is much to
+sync, the next one begins before the last has ended, so that the disk never waits for us; but they
+*count* in the order in which they began.  A sync that fails is never repeated: the kernel may have
+dropped the very pages it could not write, so the data directory goes offline instead (ADR 9).
 """
 
 import asyncio
 import errno
 import logging
+from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from ottla.ports import Disk, File
 
@@ -23,11 +25,24 @@ LATER_MS: Final = 200
 """How long something that nobody waits for may wait for company."""
 
 
+MOST_SYNCS: Final = 2
+"""How many are under way at a time."""
+
+MUCH_BYTES: Final = 512 * 1024
+"""What one log must have unsynced for a second sync to be worth its while.  With less, it would
+only make the groups smaller: a sync of little takes as long as the disk takes to answer."""
+
+
 class Syncable(Protocol):
     """The part of a log that a flusher needs."""
 
     @property
     def next_offset(self) -> int: ...
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """What was appended since `unsynced_files` was last asked for."""
+        ...
 
     def unsynced_files(self) -> list[File]: ...
 
@@ -58,8 +73,24 @@ class AfterSync(Generic[R]):
         return self.response
 
 
+class _Sync:
+    """One sync: what it covers, and whom."""
+
+    __slots__ = ("error", "is_over", "marks", "waiting")
+
+    def __init__(
+        self, marks: list[tuple[Syncable, int]], waiting: list[tuple[asyncio.Future[Any], Any]]
+    ) -> None:
+        self.marks = marks
+        self.waiting = waiting
+        self.is_over = False
+        self.error: OSError | None = None
+
+
 class Flusher:
     """Makes appended data durable, in groups."""
+
+    much_bytes: ClassVar[int] = MUCH_BYTES
 
     def __init__(
         self,
@@ -74,25 +105,27 @@ class Flusher:
         self._dirty: dict[int, Syncable] = {}
         self._waiting: list[tuple[asyncio.Future[Any], Any]] = []
         self._next_sync: asyncio.Future[None] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        """In order: they are canceled in it, and a simulation shall be the same every time."""
+        self._under_way: deque[_Sync] = deque()
         self._later: asyncio.TimerHandle | None = None
         self._failure: OSError | None = None
 
     @property
     def is_at_rest(self) -> bool:
         """Whether all that was noted is durable."""
-        return not self._dirty and self._task is None and self._failure is None
+        return not self._dirty and not self._tasks and self._failure is None
 
     def note(self, dirty: Syncable) -> None:
         """Take note that `dirty` has something to sync, and sync it soon."""
         self._dirty[id(dirty)] = dirty
-        if self._task is None:
+        if not self._tasks or dirty.unsynced_bytes >= self.much_bytes:
             self._begin()
 
     def note_for_later(self, dirty: Syncable) -> None:
         """Take note of something that nobody waits for: it goes with the next sync there is."""
         self._dirty[id(dirty)] = dirty
-        if self._task is None and self._later is None:
+        if not self._tasks and self._later is None:
             loop = asyncio.get_running_loop()
             self._later = loop.call_later(LATER_MS / 1000, self._begin)
 
@@ -100,8 +133,10 @@ class Flusher:
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        if self._task is None and self._failure is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+        is_about_to_begin = len(self._under_way) < len(self._tasks)
+        if len(self._tasks) < MOST_SYNCS and not is_about_to_begin and self._failure is None:
+            task = asyncio.get_running_loop().create_task(self._run())
+            self._tasks[task] = None
 
     def forget(self, gone: Syncable) -> None:
         """Take note that `gone` was deleted: its files are closed, and nobody misses them."""
@@ -115,11 +150,11 @@ class Flusher:
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         if self._failure is not None:
             future.set_exception(self._failure)
-        elif not self._dirty and self._task is None:
+        elif not self._dirty and not self._tasks:
             future.set_result(response)
         else:
             self._waiting.append((future, response))
-            if self._task is None:
+            if not self._tasks:
                 self._begin()
         return future
 
@@ -141,38 +176,65 @@ class Flusher:
         """Sync nothing more, as if the process had ended: who waits is never answered."""
         if self._later is not None:
             self._later.cancel()
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
 
     async def _run(self) -> None:
-        while self._dirty or self._waiting:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            await self._sync_on()
+        finally:
+            del self._tasks[task]  # at once: whoever comes next must not take it for alive
+
+    async def _sync_on(self) -> None:
+        """Sync again and again, as long as there is something that no other sync will see to."""
+        while self._failure is None and (self._dirty or self._waiting):
             dirty, self._dirty = self._dirty, {}
             waiting, self._waiting = self._waiting, []
             self._next_sync = None
-            marks = [(item, item.next_offset) for item in dirty.values()]
+            sync = _Sync([(item, item.next_offset) for item in dirty.values()], waiting)
+            self._under_way.append(sync)
             files = [file for item in dirty.values() for file in item.unsynced_files()]
             try:
                 await self._disk.sync_files(files)
             except OSError as error:
-                self._fail(error, waiting)
-                return
+                sync.error = error
             except Exception as error:  # no thread to sync with, or a bug: the same to who waits
-                self._fail(OSError(errno.EIO, f"the sync did not take place: {error}"), waiting)
+                sync.error = OSError(errno.EIO, f"the sync did not take place: {error}")
+            sync.is_over = True
+            self._count()
+            if self._under_way and not self._has_much():
+                return  # the other one goes on when it has ended
+
+    def _has_much(self) -> bool:
+        return any(item.unsynced_bytes >= self.much_bytes for item in self._dirty.values())
+
+    def _count(self) -> None:
+        """Take note of the syncs that are over, up to the first one that is not.
+
+        One that ended before another that began earlier counts for nothing until that one is over,
+        too: what it covers comes after what the other covers.
+        """
+        while self._under_way and self._under_way[0].is_over and self._failure is None:
+            sync = self._under_way[0]
+            if sync.error is not None:
+                self._fail(sync.error)
                 return
-            for item, offset in marks:
+            self._under_way.popleft()
+            for item, offset in sync.marks:
                 item.mark_synced(offset)
                 self._on_synced(item)
-            for future, response in waiting:
+            for future, response in sync.waiting:
                 if not future.done():
                     future.set_result(response)
-        self._task = None
 
-    def _fail(self, error: OSError, waiting: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    def _fail(self, error: OSError) -> None:
         log.error("sync failed, the data directory goes offline: %s", error)
         self._failure = error
-        self._task = None
-        waiting += self._waiting
+        waiting = [one for sync in self._under_way for one in sync.waiting] + self._waiting
         self._waiting = []
+        self._under_way.clear()
         for future, _ in waiting:
             if not future.done():
                 future.set_exception(error)

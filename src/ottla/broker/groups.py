@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ottla.broker.coordinators import Coordinators, caller_of
+from ottla.broker.coordinators import Coordinators
 from ottla.broker.partition import Partition
 from ottla.broker.shard import Reply, Shard, UnansweredError
 from ottla.cluster.controller import NewTopic
@@ -143,7 +143,7 @@ def ask_at_once(
     shard = context.node.groups.loaded(group_id)
     if shard is None:
         return ask(context, group_id, verb, request, refuse)
-    caller, machine = caller_of(context), shard.machine
+    caller, machine = context.caller, shard.machine
     return shard.ask_at_once(
         lambda ticket, now_ms: verb(machine, request, caller, ticket, now_ms), refuse
     )
@@ -151,7 +151,7 @@ def ask_at_once(
 
 async def put(shard: GroupShard, context: "Context", verb: Verb[R], request: R) -> Any:
     """Put a request to the coordinator of one shard."""
-    caller, machine = caller_of(context), shard.machine
+    caller, machine = context.caller, shard.machine
     return await shard.ask(lambda ticket, now_ms: verb(machine, request, caller, ticket, now_ms))
 
 

@@ -6,7 +6,9 @@ read never disappears again unless the user asked for that risk.
 """
 
 import logging
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
 from ottla.broker.flusher import Flusher
 from ottla.broker.validation import RejectedBatchError, RejectedRecord, Rules
@@ -15,10 +17,19 @@ from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.log.search import TimedOffset
 from ottla.log.segment import LogRead
+from ottla.model import INTERNAL_TOPICS
 from ottla.ports import Buffer, File
-from ottla.records.batch import LOG_APPEND_TIME_BIT, NO_LEADER_EPOCH, Batch
+from ottla.records.batch import (
+    LOG_APPEND_TIME_BIT,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_ID,
+    Batch,
+)
 
 log = logging.getLogger(__name__)
+
+_NONE: Final = ErrorCode.NONE
+"""To ask an enum for a member costs more than a call, and this is the way of every request."""
 
 
 class Appended(NamedTuple):
@@ -36,6 +47,9 @@ class Appended(NamedTuple):
     is_new: bool = False
     """Whether it speaks of something that may not be durable yet."""
 
+
+_appended: Final[Callable[[tuple[Any, ...]], Appended]] = partial(tuple.__new__, Appended)
+"""As `Appended(...)` with all of its fields, but in one step: this is the way of every request."""
 
 _CLOSED = Appended(error=ErrorCode.KAFKA_STORAGE_ERROR, message="the log is closed")
 """For who waited while the topic was deleted, or the broker stopped: a clean end stays clean."""
@@ -64,6 +78,8 @@ class Partition:
         """`flusher` is None where the page cache counts as durable (`flush=os`)."""
         self.topic = topic
         self.index = index
+        self.is_reserved = topic in INTERNAL_TOPICS
+        """Whether only the broker itself may write it."""
         self.log = records
         self.producers = records.producers
         self.leader_epoch = leader_epoch
@@ -71,6 +87,8 @@ class Partition:
         records.producers.advance_high_watermark(self.high_watermark)
         self.is_closed = False
         self.waiters: list[Waiter] = []
+        self.unsynced_bytes = 0
+        """What was appended since the last sync began; nobody counts where there is no flusher."""
         self.config = config
         self._rules = Rules(config, max_decompressed_bytes=max_decompressed_bytes)
         self._flusher = flusher
@@ -121,7 +139,11 @@ class Partition:
         if self.is_closed:
             return _CLOSED
         start_offset = self.log.start_offset
-        verdict = self.producers.check(batch, now_ms, transaction_version=transaction_version)
+        verdict = (
+            None
+            if batch.producer_id == NO_PRODUCER_ID
+            else self.producers.check(batch, now_ms, transaction_version=transaction_version)
+        )
         if verdict is not None:
             return Appended(
                 error=verdict.error,
@@ -138,13 +160,14 @@ class Partition:
             return Appended(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
         if self._flusher is None:
             self.advance()
-        elif can_wait:
-            self._flusher.note_for_later(self)
         else:
-            self._flusher.note(self)
+            self.unsynced_bytes += len(batch.data)
+            if can_wait:
+                self._flusher.note_for_later(self)
+            else:
+                self._flusher.note(self)
         append_time_ms = now_ms if batch.attributes & LOG_APPEND_TIME_BIT else -1
-        # By position: names cost three times as much, and this is the way of every request.
-        return Appended(ErrorCode.NONE, None, base_offset, append_time_ms, start_offset, (), True)
+        return _appended((_NONE, None, base_offset, append_time_ms, start_offset, (), True))
 
     def read(
         self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
@@ -194,6 +217,7 @@ class Partition:
             waiter.on_advance(self)
 
     def unsynced_files(self) -> list[File]:
+        self.unsynced_bytes = 0
         return self.log.unsynced_files()
 
     def mark_synced(self, up_to_offset: int) -> None:

@@ -13,10 +13,10 @@ class Partitions:
 
     def find(self, topic: str, index: int) -> Partition | ErrorCode:
         """The partition, or the error code to answer."""
-        found = self._by_topic.get(topic)
-        if found is None:
+        try:
+            return self._by_topic[topic][index]
+        except KeyError:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return found.get(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def put(self, topic: str, index: int, partition: Partition | ErrorCode) -> None:
         """Add a partition, or say why requests for it fail."""

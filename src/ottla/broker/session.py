@@ -57,8 +57,7 @@ class Session(asyncio.BufferedProtocol):
         self._max_queued_bytes = max_queued_bytes
         self._much_bytes = min(COALESCED_BYTES, max_queued_bytes)
         self._budget = budget
-        self._held_bytes = 0
-        """What was last reported to the budget."""
+        self._held_bytes = 0  # what was last reported to the budget
         self._lacks_memory = False
         self._complaints = complaints
         self._make_context = make_context
@@ -71,9 +70,9 @@ class Session(asyncio.BufferedProtocol):
         """Requests that arrived in one read with others and found no room; at most one read."""
         self._is_held = False
         """Whether a fetch waits.  Its answer may be large, so nothing is served meanwhile."""
+        self._is_frame_fresh = False  # whether what is served lies where it was read just now
         self._will_catch_up = False
-        self._sync: asyncio.Future[None] | None = None
-        """The last one that we asked to be told of."""
+        self._sync: asyncio.Future[None] | None = None  # the last one that we are told of
         self._unwritten_bytes = 0
         self._transport: asyncio.Transport | None = None
         self._is_reading = True
@@ -114,17 +113,18 @@ class Session(asyncio.BufferedProtocol):
             if not frames:
                 return
             self.last_active = self._loop.time()
+            self._is_frame_fresh = True
             for frame in frames:
                 if self._backlog or not self._makes_room():
                     self._backlog.append(bytearray(frame))  # the frame is gone with the next read
                 else:
                     self._serve(frame)
-            self._raise_fault()
         except WireError as error:
             self._refuse(error)
             return
-        self._write_ready()
-        self._adjust_reading()
+        finally:
+            self._is_frame_fresh = False
+        self._catch_up()
 
     def wait_for_memory(self) -> None:
         """Read no more until the budget has room; see `read_budget`."""
@@ -185,6 +185,10 @@ class Session(asyncio.BufferedProtocol):
         """Close at once."""
         if self._transport is not None:
             self._transport.abort()
+
+    def hold_frame(self) -> Callable[[], None] | None:
+        """Keep the bytes of the request that is served until the function is called, if we can."""
+        return self._reader.hold() if self._is_frame_fresh else None
 
     def _makes_room(self) -> bool:
         """Write what is ready, if it is much; return whether one more request may be served."""

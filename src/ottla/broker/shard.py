@@ -40,6 +40,8 @@ from ottla.records.control import read_marker
 
 log = logging.getLogger(__name__)
 
+_PLAIN: Final = BatchOptions()
+
 _LOAD_BYTES: Final = 1024 * 1024
 """How much is read between two turns of the loop while a shard loads."""
 
@@ -208,13 +210,8 @@ class Shard:
     def _persist(self, what: Persist) -> UnansweredError | None:
         """Append and apply; where it is too large, do neither, and say so."""
         now_ms = self._clock.now_ms()
-        options = BatchOptions(
-            producer_id=what.producer_id,
-            producer_epoch=what.producer_epoch,
-            is_transactional=what.producer_id != NO_PRODUCER_ID,
-        )
         records = [(now_ms, record.key, record.value, ()) for record in what.records]
-        batch = Batch.parse(build(records, options))
+        batch = Batch.parse(build(records, _options(what)))
         limit_bytes = self.partition.config.max_message_bytes
         if batch.size_bytes > limit_bytes:
             reason = f"a batch of {batch.size_bytes} bytes, max.message.bytes = {limit_bytes}"
@@ -267,6 +264,14 @@ class Shard:
     def _ring(self, name: AlarmName) -> None:
         self._alarms.pop(name, None)
         self._perform(self._machine.on_alarm(name, self._clock.now_ms()))
+
+
+def _options(what: Persist) -> BatchOptions:
+    if what.producer_id == NO_PRODUCER_ID:
+        return _PLAIN
+    return BatchOptions(
+        producer_id=what.producer_id, producer_epoch=what.producer_epoch, is_transactional=True
+    )
 
 
 async def _answered(waiting: "asyncio.Future[R]", refuse: Callable[[ErrorCode], R]) -> R:

@@ -55,24 +55,64 @@ async def refusals(
     node: "Node", write: TransactionalWrite, partitions: Mapping[TopicPartition, Partition]
 ) -> dict[TopicPartition, ErrorCode]:
     """Why some of the partitions must not be written.  Append to the others without waiting."""
-    refused = {
-        place: ErrorCode.INVALID_PRODUCER_EPOCH
-        for place, partition in partitions.items()
-        if _is_stale(partition, write.producer)
-    }
-    unopened = [
-        place
-        for place, partition in partitions.items()
-        if place not in refused and not is_open(partition, write.producer)
-    ]
+    refused = _stale_places(write, partitions)
+    unopened = _to_be_asked(node, write, partitions, refused)
     if not unopened:
-        return refused
-    if not write.adds and not node.config.transactions.partition_verification_enable:
         return refused
     errors = await node.transactions.admit(
         write.transactional_id, write.producer, unopened, adds=write.adds
     )
-    refused.update({place: _told(error, write) for place, error in errors.items()})
+    return _still_refused(node, write, partitions, errors) | refused
+
+
+def refusals_now(
+    node: "Node", write: TransactionalWrite, partitions: Mapping[TopicPartition, Partition]
+) -> dict[TopicPartition, ErrorCode] | None:
+    """As `refusals`, but None where the coordinator has to be waited for."""
+    refused = _stale_places(write, partitions)
+    unopened = _to_be_asked(node, write, partitions, refused)
+    if not unopened:
+        return refused
+    errors = node.transactions.admit_now(
+        write.transactional_id, write.producer, unopened, adds=write.adds
+    )
+    return None if errors is None else _still_refused(node, write, partitions, errors) | refused
+
+
+def _stale_places(
+    write: TransactionalWrite, partitions: Mapping[TopicPartition, Partition]
+) -> dict[TopicPartition, ErrorCode]:
+    return {
+        place: ErrorCode.INVALID_PRODUCER_EPOCH
+        for place, partition in partitions.items()
+        if _is_stale(partition, write.producer)
+    }
+
+
+def _to_be_asked(
+    node: "Node",
+    write: TransactionalWrite,
+    partitions: Mapping[TopicPartition, Partition],
+    refused: Mapping[TopicPartition, ErrorCode],
+) -> list[TopicPartition]:
+    """The partitions that the coordinator must know of before they are written."""
+    if not write.adds and not node.config.transactions.partition_verification_enable:
+        return []
+    return [
+        place
+        for place, partition in partitions.items()
+        if place not in refused and not is_open(partition, write.producer)
+    ]
+
+
+def _still_refused(
+    node: "Node",
+    write: TransactionalWrite,
+    partitions: Mapping[TopicPartition, Partition],
+    errors: Mapping[TopicPartition, ErrorCode],
+) -> dict[TopicPartition, ErrorCode]:
+    """What the coordinator has refused, or would refuse by now."""
+    refused = {place: _told(error, write) for place, error in errors.items()}
     for place, partition in partitions.items():
         if is_open(partition, write.producer):
             continue

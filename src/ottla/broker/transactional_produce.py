@@ -9,7 +9,13 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.partition import Appended, Partition
-from ottla.broker.transactional import NOT_READY, TransactionalWrite, is_open, refusals
+from ottla.broker.transactional import (
+    NOT_READY,
+    TransactionalWrite,
+    is_open,
+    refusals,
+    refusals_now,
+)
 from ottla.coordinator.txn.transaction import Producer
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
@@ -81,7 +87,14 @@ class Written:
 
     async def admission(self, node: "Node") -> Admission:
         """Ask the coordinator where it is needed.  Append without waiting."""
-        errors = await refusals(node, self.write, self.partitions)
+        return self._admission(await refusals(node, self.write, self.partitions))
+
+    def admission_now(self, node: "Node") -> Admission | None:
+        """As `admission`, but None where the coordinator has to be waited for."""
+        errors = refusals_now(node, self.write, self.partitions)
+        return None if errors is None else self._admission(errors)
+
+    def _admission(self, errors: Mapping[TopicPartition, ErrorCode]) -> Admission:
         told = {place: _explained(error, self.write) for place, error in errors.items()}
         for place, partition in self.partitions.items():
             if place not in told and self._has_gap(place, partition):

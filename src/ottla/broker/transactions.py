@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ottla.broker.coordinators import Coordinators, caller_of
+from ottla.broker.coordinators import Coordinators
 from ottla.broker.markers import write_marker
 from ottla.broker.partition import Partition
-from ottla.broker.shard import Shard, UnansweredError
+from ottla.broker.shard import Reply, Shard, UnansweredError
 from ottla.broker.transactional import Turns
 from ottla.cluster.controller import NewTopic
 from ottla.coordinator.caller import Caller
@@ -29,6 +29,7 @@ from ottla.model import TRANSACTION_STATE_TOPIC, TopicPartition, coordinator_par
 from ottla.records.control import Marker
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
@@ -72,6 +73,10 @@ class TransactionShard(Shard):
         self.machine = machine
         self._node = node
         self._ending: dict[str, asyncio.Task[None]] = {}
+
+    def is_settled(self, transactional_id: str) -> bool:
+        """Whether no markers of the id's last transaction are missing."""
+        return transactional_id not in self._ending
 
     async def settled(self, transactional_id: str) -> None:
         """Wait until the markers of the id's last transaction are written, but not for ever."""
@@ -181,32 +186,37 @@ class Transactions(Coordinators[TransactionShard]):
         shard = await self.find_settled(transactional_id)
         if isinstance(shard, ErrorCode):
             return dict.fromkeys(partitions, shard)
-        request = AddPartitionsToTxnRequest(
-            transactions=(
-                AddPartitionsToTxnTransaction(
-                    transactional_id=transactional_id,
-                    producer_id=producer.producer_id,
-                    producer_epoch=producer.epoch,
-                    verify_only=not adds,
-                    topics=tuple(
-                        AddPartitionsToTxnTopic(name=name, partitions=indexes)
-                        for name, indexes in by_topic(partitions).items()
-                    ),
-                ),
-            )
-        )
+        request = _addition(transactional_id, producer, partitions, adds=adds)
         try:
             answer = await _put(shard, _BROKER, TransactionCoordinator.add_partitions, request)
         except UnansweredError as error:
             return dict.fromkeys(partitions, error.code)
-        return {
-            TopicPartition(topic.name, result.partition_index): ErrorCode(
-                result.partition_error_code
-            )
-            for topic in answer.results_by_transaction[0].topic_results
-            for result in topic.results_by_partition
-            if result.partition_error_code
-        }
+        return _errors_in(answer)
+
+    def admit_now(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        *,
+        adds: bool,
+    ) -> dict[TopicPartition, ErrorCode] | None:
+        """As `admit`, but None where somebody has to be waited for; then nothing has changed."""
+        shard = self.loaded(transactional_id)
+        if self._node.flusher is not None or shard is None:
+            return None
+        if not shard.is_settled(transactional_id):
+            return None
+        request = _addition(transactional_id, producer, partitions, adds=adds)
+        machine = shard.machine
+        answer = shard.ask_at_once(
+            lambda ticket, now_ms: machine.add_partitions(request, _BROKER, ticket, now_ms),
+            lambda error: error,
+        )
+        if isinstance(answer, ErrorCode):
+            return dict.fromkeys(partitions, answer)
+        assert isinstance(answer, AddPartitionsToTxnResponse), "what is asked is answered at once"
+        return _errors_in(answer)
 
     def refusal_now(
         self, transactional_id: str, producer: Producer, partition: TopicPartition
@@ -230,6 +240,39 @@ class Transactions(Coordinators[TransactionShard]):
         return index
 
 
+def _addition(
+    transactional_id: str,
+    producer: Producer,
+    partitions: Collection[TopicPartition],
+    *,
+    adds: bool,
+) -> AddPartitionsToTxnRequest:
+    """What a producer would ask that adds its partitions itself."""
+    return AddPartitionsToTxnRequest(
+        transactions=(
+            AddPartitionsToTxnTransaction(
+                transactional_id=transactional_id,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                verify_only=not adds,
+                topics=tuple(
+                    AddPartitionsToTxnTopic(name=name, partitions=indexes)
+                    for name, indexes in by_topic(partitions).items()
+                ),
+            ),
+        )
+    )
+
+
+def _errors_in(answer: AddPartitionsToTxnResponse) -> dict[TopicPartition, ErrorCode]:
+    return {
+        TopicPartition(topic.name, result.partition_index): ErrorCode(result.partition_error_code)
+        for topic in answer.results_by_transaction[0].topic_results
+        for result in topic.results_by_partition
+        if result.partition_error_code
+    }
+
+
 def _is_told(outcome: ErrorCode) -> bool:
     """Whether a partition needs nothing more; one that is gone needs nothing at all."""
     return outcome in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -237,6 +280,23 @@ def _is_told(outcome: ErrorCode) -> bool:
 
 Verb = Callable[[TransactionCoordinator, R, Caller, Ticket, int], list[Effect]]
 """A method of the coordinator, e.g. `TransactionCoordinator.end_txn`."""
+
+
+def ask_settled(
+    context: "Context",
+    transactional_id: str,
+    verb: Verb[R],
+    request: R,
+    refuse: Callable[[ErrorCode], A],
+) -> Reply[A]:
+    """As `ask`, but it costs no task where the coordinator is there and nothing ends."""
+    shard = context.node.transactions.loaded(transactional_id)
+    if shard is None or not shard.is_settled(transactional_id):
+        return ask(context, transactional_id, verb, request, refuse)
+    caller, machine = context.caller, shard.machine
+    return shard.ask_at_once(
+        lambda ticket, now_ms: verb(machine, request, caller, ticket, now_ms), refuse
+    )
 
 
 async def ask(
@@ -274,7 +334,7 @@ async def ask_at_once(
 
 async def put(shard: TransactionShard, context: "Context", verb: Verb[R], request: R) -> Any:
     """Put a request to the coordinator of one shard."""
-    return await _put(shard, caller_of(context), verb, request)
+    return await _put(shard, context.caller, verb, request)
 
 
 async def _put(shard: TransactionShard, caller: Caller, verb: Verb[R], request: R) -> Any:

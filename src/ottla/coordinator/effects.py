@@ -8,6 +8,7 @@ reports, and a machine may decide on state that is not yet on disk.
 """
 
 from collections.abc import Iterable
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 from ottla.model import TopicPartition
@@ -30,6 +31,8 @@ class StoredRecord:
 
     key: bytes
     value: bytes | None
+    meaning: Any = field(default=None, compare=False, repr=False)
+    """What decoding it would give, where whoever made it knows: `apply` need not decode it then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """What of a log would survive power loss, and which files must be synced for the rest.
 
 A sync takes a while, and the log goes on meanwhile.  So the files of a sync are set apart when it
-begins, and what is written to them afterwards counts as not synced.  One sync is under way at a
-time: begin, wait, finish.
+begins, and what is written to them afterwards counts as not synced.  Several syncs may be under
+way; they are finished in the order in which they began.
 
 After a roll, the indexes and the producer snapshot of the old segment are among them, although an
 answer needs no more than the batches.  Recovery believes what it finds below the recovery point:
@@ -12,19 +12,33 @@ both: what answers wait for, and the recovery point.  To tell the two apart woul
 of one sync in a segment, a gigabyte by default, the sync of three small files in the same group.
 """
 
+from collections import deque
+
 from ottla.ports import File
+
+
+class _Begun:
+    """A sync that is under way."""
+
+    __slots__ = ("ceiling_offset", "files", "up_to_offset")
+
+    def __init__(self, up_to_offset: int, files: dict[File, bool]) -> None:
+        self.up_to_offset = up_to_offset
+        """Where the log ended when it began."""
+        self.ceiling_offset = up_to_offset
+        """What it covers: less than that, where the log was truncated since."""
+        self.files = files
 
 
 class SyncLedger:
     """The unsynced files of one log, oldest first, and the offset below which all is durable."""
 
-    __slots__ = ("_ceiling_offset", "_syncing", "_unsynced", "synced_offset")
+    __slots__ = ("_begun", "_unsynced", "synced_offset")
 
     def __init__(self, synced_offset: int) -> None:
         self.synced_offset = synced_offset
         self._unsynced: dict[File, bool] = {}
-        self._syncing: dict[File, bool] = {}
-        self._ceiling_offset = synced_offset
+        self._begun: deque[_Begun] = deque()
 
     def note(self, file: File, *, close_after: bool = False) -> None:
         """Something was written to `file`.  With `close_after`, for the last time."""
@@ -33,26 +47,34 @@ class SyncLedger:
     def forget(self, file: File) -> None:
         """The content of `file` does not matter anymore."""
         self._unsynced.pop(file, None)
-        self._syncing.pop(file, None)
+        for begun in self._begun:
+            begun.files.pop(file, None)
 
     def begin(self, next_offset: int) -> list[File]:
         """The files to sync, so that everything below `next_offset` becomes durable.
 
-        After a sync that was given up, its files are among those of the next one.
+        Those of a sync that is not finished are among them, and come first: it may have been given
+        up, and whatever else happens, no file may become durable before an older one.
         """
-        for file, close_after in self._unsynced.items():
-            self._syncing[file] = close_after
+        last = self._begun[-1].files if self._begun else {}
+        files = last | self._unsynced
         self._unsynced.clear()
-        self._ceiling_offset = next_offset
-        return list(self._syncing)
+        self._begun.append(_Begun(next_offset, files))
+        return list(files)
 
     def finish(self, up_to_offset: int) -> None:
-        """The files that `begin` named are durable now."""
-        for file, close_after in self._syncing.items():
-            if close_after and file not in self._unsynced:
+        """The files that the `begin` at `up_to_offset` named are durable now."""
+        while self._begun:
+            begun = self._begun.popleft()
+            if begun.up_to_offset == up_to_offset:
+                self.synced_offset = max(self.synced_offset, begun.ceiling_offset)
+                break
+        else:
+            return
+        still_needed = self._begun[-1].files if self._begun else {}
+        for file, close_after in begun.files.items():
+            if close_after and file not in self._unsynced and file not in still_needed:
                 file.close()
-        self._syncing.clear()
-        self.synced_offset = max(self.synced_offset, min(up_to_offset, self._ceiling_offset))
 
     def truncate_to(self, next_offset: int) -> None:
         """The log ends at `next_offset` now; what comes after it will be other records.
@@ -60,8 +82,11 @@ class SyncLedger:
         A sync that is under way saves none of those.
         """
         self.synced_offset = min(self.synced_offset, next_offset)
-        self._ceiling_offset = min(self._ceiling_offset, next_offset)
+        for begun in self._begun:
+            begun.ceiling_offset = min(begun.ceiling_offset, next_offset)
 
     def start_at(self, next_offset: int) -> None:
         """Everything below `next_offset` is durable; whatever was said before does not count."""
-        self.synced_offset = self._ceiling_offset = next_offset
+        self.synced_offset = next_offset
+        for begun in self._begun:
+            begun.ceiling_offset = next_offset

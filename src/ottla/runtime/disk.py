@@ -5,22 +5,30 @@ quicker than any hand-over to a thread.  `files` keeps the number of descriptors
 waits for the disk.
 """
 
+import asyncio
+import errno
 import fcntl
+import math
 import os
+import posixpath
 import resource
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 from ottla.ports import File
 from ottla.runtime.files import OpenFiles, RealFile
 from ottla.runtime.paths import path_parts
-from ottla.runtime.syncing import Errors, SyncThread
+from ottla.runtime.syncing import MOST_THREADS, Errors, SyncThreads
 
 MOST_DESCRIPTORS: Final = 16_384
 """Descriptors that a disk holds at most, even where the process may have many more."""
 
 _FEWEST_DESCRIPTORS: Final = 16
 _LOCK_NAME: Final = ".lock"
+_FOLDERS_A_SHARE: Final = 4
+_DESCRIPTOR_RETRY_MS: Final = 1
+_TOO_MANY_OPEN: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class RealDisk:
@@ -36,7 +44,7 @@ class RealDisk:
             os.makedirs(self._root)
             _sync_folder_at(os.path.dirname(self._root))
         self._open_files = OpenFiles(self._root, max_descriptors or _default_max_descriptors())
-        self._sync_thread = SyncThread()
+        self._sync_threads = SyncThreads()
         self._lock_descriptor: int | None = None
 
     @property
@@ -94,30 +102,23 @@ class RealDisk:
 
     async def sync_files(self, files: Iterable[File]) -> None:
         """As the port says.  If the caller is canceled, what it asked for still takes place."""
-        group: list[RealFile] = []
-        descriptors: list[int] = []
-        try:
-            for file in files:
-                assert isinstance(file, RealFile), file
-                descriptors.append(self._open_files.pin(file))
-                group.append(file)
-                file.refuse_if_a_sync_failed()
-        except BaseException:
-            self._unpin(group)
-            raise
+        shares = _shares_of(files)
+        group = [file for share in shares for file in share]
+        descriptors = await self._pin(group)
+        rest = iter(descriptors)
 
         def done(errors: Errors) -> None:
             for file, error in zip(group, errors, strict=True):
                 if error is not None:
                     file.sync_error = error
                     file.is_dirty = True
-            self._unpin(group)
+            self._unpin(group, descriptors)
 
         for file in group:
             # Now, not at the end: what is written meanwhile needs another sync.
             file.is_dirty = False
         if group:
-            await self._sync_thread.sync(descriptors, done)
+            await self._sync_threads.sync([list(islice(rest, len(s))) for s in shares], done)
 
     async def sync_folder_aside(self, path: str) -> None:
         """As the port says.  It is the folder that has this name now, whatever it is called later.
@@ -126,7 +127,7 @@ class RealDisk:
         """
         descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_DIRECTORY)
         # Not `fdatasync`: that need not bring names to disk where the folder does not grow.
-        await self._sync_thread.sync([descriptor], lambda errors: os.close(descriptor), os.fsync)
+        await self._sync_threads.sync([[descriptor]], lambda _: os.close(descriptor), os.fsync)
 
     def free_bytes(self) -> int:
         status = os.statvfs(self._root)
@@ -160,16 +161,51 @@ class RealDisk:
 
     def close(self) -> None:
         """Wait for syncs in flight, close every file, and unlock."""
-        self._sync_thread.stop()
+        self._sync_threads.stop()
         self._open_files.close_all()
         self.unlock()
 
     def _absolute(self, path: str) -> str:
         return os.path.join(self._root, *path_parts(path))
 
-    def _unpin(self, files: Iterable[RealFile]) -> None:
-        for file in files:
-            self._open_files.unpin(file)
+    async def _pin(self, group: Sequence[RealFile]) -> list[int]:
+        """A descriptor for each file."""
+        while True:
+            descriptors = self._pinned(group)
+            if descriptors is not None:
+                return descriptors
+            await asyncio.sleep(_DESCRIPTOR_RETRY_MS / 1000)
+
+    def _pinned(self, group: Sequence[RealFile]) -> list[int] | None:
+        """A descriptor for each file; None if there are too few while others sync the same."""
+        descriptors: list[int] = []
+        try:
+            for file in group:
+                descriptors.append(self._open_files.pin(file))
+                file.refuse_if_a_sync_failed()
+        except OSError as error:
+            self._unpin(group[: len(descriptors)], descriptors)
+            if error.errno in _TOO_MANY_OPEN and any(file.pins for file in group):
+                return None
+            raise
+        return descriptors
+
+    def _unpin(self, files: Iterable[RealFile], descriptors: Iterable[int]) -> None:
+        for file, descriptor in zip(files, descriptors, strict=True):
+            self._open_files.unpin(file, descriptor)
+
+
+def _shares_of(files: Iterable[File]) -> list[list[RealFile]]:
+    """The files, in one share for each thread that is worth its while; a folder's stay together."""
+    folders: dict[str, list[RealFile]] = {}
+    for file in files:
+        assert isinstance(file, RealFile), file
+        folders.setdefault(posixpath.dirname(file.path), []).append(file)
+    count = min(MOST_THREADS, math.ceil(len(folders) / _FOLDERS_A_SHARE))
+    shares: list[list[RealFile]] = [[] for _ in range(count)]
+    for number, together in enumerate(folders.values()):
+        shares[number % count] += together
+    return shares
 
 
 def _default_max_descriptors() -> int:

@@ -1,12 +1,13 @@
 """Open files of the real machine, and the bounded cache of their descriptors.
 
-However many files are open, only the most recently used hold a descriptor; the others get theirs
-back when they are used next.  Three rules keep that invisible:
+However many files are open, only so many hold a descriptor, those that were used of late; the
+others get theirs back when they are used next.  Three rules keep that invisible:
 
 - A file follows its name: renaming it, or a folder above it, renames it here too.
 - A file that lost its name (removed, or replaced) keeps its descriptor until it is closed.
 - A descriptor with unsynced writes is synced before it goes.  The kernel reports a failed
-  write-back to the descriptors that are open at that time, and maybe to no one else.
+  write-back to the descriptors that are open at that time, and maybe to no one else.  It reports it
+  *once* to each: so two syncs of a file at a time use two, and neither misses what the other saw.
 
 A failed sync is never repeated: the kernel may drop pages that it could not write and call them
 clean, so that a second `fsync` succeeds, and lies.  The file raises the error from then on.
@@ -39,6 +40,7 @@ class RealFile:
         "path",
         "pins",
         "sync_error",
+        "was_used",
     )
 
     def __init__(self, open_files: "OpenFiles", path: str, descriptor: int) -> None:
@@ -51,13 +53,17 @@ class RealFile:
         self.pins = 0
         """Syncs in flight: the descriptor must stay open."""
         self.sync_error: OSError | None = None
+        self.was_used = True
+        """Since a descriptor was last wanted for another file."""
 
     def size_bytes(self) -> int:
         return os.fstat(self._open_files.descriptor_of(self)).st_size
 
     def write(self, position: int, data: Buffer) -> None:
-        descriptor = self._open_files.descriptor_of(self)
-        self.is_dirty = True
+        descriptor = self.descriptor
+        if descriptor == _NO_DESCRIPTOR or self.is_closed:
+            descriptor = self._open_files.descriptor_of(self)
+        self.was_used = self.is_dirty = True
         size_bytes = data.nbytes if isinstance(data, memoryview) else len(data)
         written = os.pwrite(descriptor, data, position)
         while written < size_bytes:
@@ -68,7 +74,10 @@ class RealFile:
             written += count
 
     def read(self, position: int, size_bytes: int) -> bytes:
-        descriptor = self._open_files.descriptor_of(self)
+        descriptor = self.descriptor
+        if descriptor == _NO_DESCRIPTOR or self.is_closed:
+            descriptor = self._open_files.descriptor_of(self)
+        self.was_used = True
         data = os.pread(descriptor, size_bytes, position)
         if len(data) == size_bytes:
             return data
@@ -133,7 +142,7 @@ class OpenFiles:
     def __init__(self, root: str, max_descriptors: int) -> None:
         self._root = root
         self._max_descriptors = max_descriptors
-        # The holders of a descriptor, the one used longest ago first.
+        # The holders of a descriptor, in the order in which they may have to give it up.
         self._holders: OrderedDict[RealFile, None] = OrderedDict()
         # Files with a name, by folder and then by path; one path may be open several times.
         self._named: dict[str, dict[str, list[RealFile]]] = {}
@@ -157,8 +166,7 @@ class OpenFiles:
             self._make_room()
             file.descriptor = os.open(os.path.join(self._root, file.path), os.O_RDWR)
             self._holders[file] = None
-        else:
-            self._holders.move_to_end(file)
+        file.was_used = True
         return file.descriptor
 
     def at(self, path: str) -> Sequence[RealFile]:
@@ -182,12 +190,17 @@ class OpenFiles:
             self._name(file, new + file.path[len(old) :])
 
     def pin(self, file: RealFile) -> int:
+        """A descriptor to sync `file` with, which nobody else syncs with until `unpin`."""
         descriptor = self.descriptor_of(file)
+        if file.pins and file.has_name:  # without a name, no start will ever find it
+            descriptor = os.open(os.path.join(self._root, file.path), os.O_RDWR)
         file.pins += 1
         return descriptor
 
-    def unpin(self, file: RealFile) -> None:
+    def unpin(self, file: RealFile, descriptor: int) -> None:
         file.pins -= 1
+        if descriptor != file.descriptor:
+            os.close(descriptor)
         if file.is_closed and not file.pins:
             self._close_descriptor(file)
 
@@ -225,17 +238,26 @@ class OpenFiles:
                 yield from list(files)
 
     def _make_room(self) -> None:
-        """Let the file used longest ago give up its descriptor, rather one with nothing to sync."""
+        """Let a file give up its descriptor, rather one with nothing to sync.
+
+        One that was used since it was last asked is spared once and asked again after all others:
+        a use sets a flag and moves nothing, because there are many uses to one that lacks room.
+        """
         if len(self._holders) < self._max_descriptors:
             return
         oldest: RealFile | None = None
-        for file in self._holders:
+        for _ in range(2 * len(self._holders)):
+            file = next(iter(self._holders))
+            self._holders.move_to_end(file)
             if file.pins or not file.has_name:
                 continue
-            if not file.is_dirty:
+            if file.was_used:
+                file.was_used = False
+            elif not file.is_dirty:
                 self._close_descriptor(file)
                 return
-            oldest = oldest or file
+            else:
+                oldest = oldest or file
         if oldest is not None:
             oldest.sync()
             self._close_descriptor(oldest)

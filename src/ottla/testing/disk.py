@@ -20,6 +20,7 @@ import asyncio
 import enum
 import errno
 import os
+import posixpath
 import random
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -297,14 +298,17 @@ class SimDisk:
         self._tree.sync(folder)
 
     async def sync_files(self, files: Iterable[File]) -> None:
-        """As the port says, after a while of virtual time."""
-        group: list[SimFile] = []
+        """As the port says, after a while of virtual time; folders come in any order."""
+        folders: dict[str, list[SimFile]] = {}
         for file in files:
             assert isinstance(file, SimFile), file
             file.begin_sync()
-            group.append(file)
+            folders.setdefault(posixpath.dirname(file.path), []).append(file)
+        groups = list(folders.values())
+        if len(groups) > 1:
+            self._rng.shuffle(groups)
         first_error: OSError | None = None
-        for file in group:
+        for file in [file for group in groups for file in group]:
             await asyncio.sleep(self._rng.uniform(*self.sync_delay_ms) / 1000)
             try:
                 file.finish_sync()

@@ -2,7 +2,7 @@
 
 Same values, same bytes, same errors: one test suite runs both, and property tests feed both the
 same messages and the same noise.  This file says what is where; `_layout.pxi` makes layouts,
-`_reader.pxi` decodes, `_writer.pxi` encodes.
+`_reader.pxi` decodes, `_writer.pxi` encodes, `_maker.pxi` stands in for constructors.
 
 **Layout.**  A `Codec` flattens its plan into C structs once, when it is made, and walks them for
 every message.  There is no generated code and no case for any one message.
@@ -43,10 +43,11 @@ cimport cython
 from cpython.buffer cimport (
     PyBUF_SIMPLE, Py_buffer, PyBuffer_IsContiguous, PyBuffer_Release, PyObject_GetBuffer)
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.dict cimport PyDict_GetItemWithError
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.memoryview cimport PyMemoryView_FromObject, PyMemoryView_GET_BUFFER
 from cpython.number cimport PyNumber_Index
-from cpython.object cimport Py_NE, PyObject, PyObject_RichCompareBool, PyTypeObject, Py_TYPE
+from cpython.object cimport Py_NE, PyObject, PyObject_RichCompareBool, Py_TYPE
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.sequence cimport PySequence_GetSlice
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
@@ -59,7 +60,7 @@ from libc.string cimport memcpy, memmove
 
 from ottla.errors import WireError
 from ottla.wire.compiler import Absent, FieldPlan, Plan
-from ottla.wire.schema import Declared
+from ottla.wire.schema import MISSING, Declared, fields
 
 
 cdef extern from "bytes.h" nogil:
@@ -77,7 +78,14 @@ cdef extern from "Python.h":
         Py_ssize_t offset
     ctypedef struct PyMemberDescrObject:
         PyMemberDef* d_member
+    ctypedef object (*vectorcallfunc)(object, PyObject**, size_t, PyObject*)
+    ctypedef struct PyTypeObject:
+        PyObject* tp_dict
+        vectorcallfunc tp_vectorcall
+        object (*tp_call)(object, object, object)
     PyTypeObject PyMemberDescr_Type
+    PyTypeObject PyType_Type
+    Py_ssize_t PyVectorcall_NARGS(size_t)
     PyTypeObject* PyDescr_TYPE(PyObject*)
     object PyType_GenericAlloc(PyTypeObject*, Py_ssize_t)
     void PyObject_GC_Track(PyObject*)
@@ -152,6 +160,7 @@ cdef struct Cursor:
     const uint8_t* end
 
 
+include "_maker.pxi"
 include "_layout.pxi"
 include "_reader.pxi"
 include "_writer.pxi"

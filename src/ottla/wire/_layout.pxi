@@ -32,6 +32,7 @@ cdef int fill_layout(Layout* layout, plan) except -1:
     layout.unsent = new_rests(cls, plan.tagged + absent, &layout.unsent_count)
     unsendable = tuple([planned for planned in absent if not planned.ignorable])
     layout.unsendable = new_rests(cls, unsendable, &layout.unsendable_count)
+    hasten(cls)
     return 0
 
 

@@ -6,11 +6,12 @@ handed on as a view, without a copy; only a frame that is cut off at the end mov
 its own, into which the rest is read directly.
 
 A frame is valid until the next `get_buffer` of any reader on the same scratch buffer: whoever
-wants to keep bytes copies them.  Memory follows the bytes that arrived, never the size that a
-peer announced.
+wants to keep bytes copies them, or asks to `hold` them.  Memory follows the bytes that arrived,
+never the size that a peer announced.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from struct import Struct
 from typing import Final
 
@@ -70,6 +71,10 @@ class SpareBuffers:
         if len(buffer) == TRUSTED_BYTES and len(self._spares) < MAX_SPARES:
             self._spares.append(buffer)
 
+    def take_back(self, buffer: memoryview) -> None:
+        """`buffer` was given back, but somebody reads it still."""
+        self._spares = [spare for spare in self._spares if spare is not buffer]
+
 
 def with_size(parts: Iterable[Part]) -> list[Part]:
     """Put the size of a frame in front of its parts."""
@@ -84,6 +89,7 @@ class FrameReader:
     __slots__ = (
         "_filled_bytes",
         "_frame_bytes",
+        "_last_buffer",
         "_max_frame_bytes",
         "_partial",
         "_room_bytes",
@@ -106,6 +112,8 @@ class FrameReader:
         """How much of `_partial` may be filled: the frame, or what is trusted of its size."""
         self._frame_bytes = 0
         """Size of the partial frame with its prefix; 0 while the prefix itself is cut off."""
+        self._last_buffer: memoryview | None = None
+        """Where the frame lies that was returned last, if it had a buffer of its own."""
         self.fault: WireError | None = None
         """What is wrong with the frame behind those that were returned last."""
 
@@ -124,6 +132,7 @@ class FrameReader:
         """
         if self.fault is not None:
             raise self.fault
+        self._last_buffer = None
         if self._partial is None:
             return self._cut(self._scratch[:byte_count])
         self._filled_bytes += byte_count
@@ -132,8 +141,22 @@ class FrameReader:
         if self._filled_bytes < self._frame_bytes:
             self._make_room()
             return []
+        buffer = self._partial
         frame = self._taken()[SIZE.size :]
+        self._last_buffer = buffer
         return [frame]
+
+    def hold(self) -> Callable[[], None] | None:
+        """Keep the frame that was returned last until the function is called that this returns.
+
+        Ask before anything else is read, by any reader.  It is for large frames, which are costly
+        to copy; None if the frame has no buffer of its own, and copying is the only way.
+        """
+        buffer, self._last_buffer = self._last_buffer, None
+        if buffer is None or self._spares is None:
+            return None
+        self._spares.take_back(buffer)
+        return partial(self._spares.give_back, buffer)
 
     @property
     def is_amid_frame(self) -> bool:

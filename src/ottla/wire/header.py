@@ -69,13 +69,15 @@ class _RequestCodecs(NamedTuple):
 
 class _ResponseCodecs(NamedTuple):
     header: Struct
-    """Packs a `ResponseHeader`.  One integer is not worth the making of a message and a list of
-    parts for every response; a test compares the two."""
+    """Packs the size of the frame and a `ResponseHeader`.  Two integers are not worth the making of
+    a message and a list of parts for every response; a test compares the two."""
     body: Codec
 
 
-_RESPONSE_HEADERS: Final = (Struct(">i"), Struct(">ix"))
-"""By version: the correlation id, and from v1 on that there are no tagged fields."""
+_RESPONSE_HEADERS: Final = (Struct(">ii"), Struct(">iix"))
+"""By version: size and correlation id, and from v1 on that there are no tagged fields."""
+
+_SIZE_BYTES: Final = 4
 
 
 # Which codecs go with a message and version is found out once: a broker asks for every request.
@@ -165,6 +167,12 @@ def decode_response(of: Api, version: int, frame: Part) -> tuple[int, Any]:
 
 def encode_response(body: Any, version: int, *, correlation_id: int) -> list[Part]:
     """Encode a response with its header, without the size in front; records are not copied."""
+    head, *parts = encode_framed_response(body, version, correlation_id)
+    return [head[_SIZE_BYTES:], *parts]
+
+
+def encode_framed_response(body: Any, version: int, correlation_id: int) -> list[Part]:
+    """Encode a response with its header and with the size of both in front."""
     known = _response_codecs.get((type(body), version))
     if known is None:
         of = api(ApiKey(body.__api__.key))
@@ -174,4 +182,7 @@ def encode_response(body: Any, version: int, *, correlation_id: int) -> list[Par
         )
         _response_codecs[type(body), version] = known
     header, body_codec = known
-    return [header.pack(correlation_id), *body_codec.encode(body)]
+    parts = body_codec.encode(body)
+    body_bytes = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+    parts.insert(0, header.pack(header.size - _SIZE_BYTES + body_bytes, correlation_id))
+    return parts

@@ -2,16 +2,17 @@
 
 from ottla.broker.context import Context
 from ottla.broker.dispatch import handles
-from ottla.broker.transactions import ask
+from ottla.broker.shard import Reply
+from ottla.broker.transactions import ask_settled
 from ottla.coordinator.txn.machine import TransactionCoordinator
 from ottla.errors import ErrorCode
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 
 @handles(EndTxnRequest, versions="0-5")
-async def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse:
+def end_txn(request: EndTxnRequest, context: Context) -> Reply[EndTxnResponse]:
     """Answered when the decision is durable; the markers follow."""
-    return await ask(
+    return ask_settled(
         context, request.transactional_id, TransactionCoordinator.end_txn, request, _refused
     )
 

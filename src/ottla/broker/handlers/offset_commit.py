@@ -32,11 +32,12 @@ def offset_commit(request: OffsetCommitRequest, context: Context) -> Reply[Offse
         named = (replace(t, name=image.topic_name(t.topic_id) or "") for t in request.topics)
         request = replace(request, topics=tuple(named))
     topics = [_existing(topic, image) for topic in request.topics]
-    known = replace(request, topics=tuple(topic for topic in topics if topic.partitions))
+    known = replace(request, topics=tuple([topic for topic in topics if topic.partitions]))
     if not known.topics:
         return _unknown(request)
-    if _shape(known) != _shape(request):
-        return _commit_known(request, known, context)
+    for asked, topic in zip(request.topics, topics, strict=True):
+        if topic.partitions is not asked.partitions:
+            return _commit_known(request, known, context)
     return ask_at_once(
         context,
         request.group_id,
@@ -59,10 +60,6 @@ async def _commit_known(
     return _joined(_unknown(request), answered)
 
 
-def _shape(request: OffsetCommitRequest) -> list[int]:
-    return [len(topic.partitions) for topic in request.topics]
-
-
 def _unknown(request: OffsetCommitRequest) -> OffsetCommitResponse:
     """The answer if nothing of it exists; a topic that has no name is known by a wrong id."""
     nameless = refused_commit(request, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -75,13 +72,20 @@ def _unknown(request: OffsetCommitRequest) -> OffsetCommitResponse:
 
 
 def _existing(topic: OffsetCommitRequestTopic, image: ClusterImage) -> OffsetCommitRequestTopic:
-    """The partitions that exist, with the id of their topic, which may be another one tomorrow."""
+    """The partitions that exist, with the id of their topic, which may be another one tomorrow.
+
+    Where all of them exist, it is the very tuple that was asked for.
+    """
     found = image.topics.get(topic.name)
     if found is None:
         return replace(topic, partitions=())
     count = len(found.partitions)
-    partitions = tuple(p for p in topic.partitions if 0 <= p.partition_index < count)
-    return replace(topic, topic_id=found.topic_id, partitions=partitions)
+    partitions = topic.partitions
+    for asked in partitions:
+        if not 0 <= asked.partition_index < count:
+            partitions = tuple([p for p in partitions if 0 <= p.partition_index < count])
+            break
+    return OffsetCommitRequestTopic(name=topic.name, topic_id=found.topic_id, partitions=partitions)
 
 
 def _joined(unknown: OffsetCommitResponse, answered: OffsetCommitResponse) -> OffsetCommitResponse:

@@ -38,6 +38,9 @@ _ACKS: Final = (NO_REPLICA, LEADER_ONLY, ALL_REPLICAS)
 _ATTRIBUTES_AT: Final = 22
 """The low byte of a batch's attributes."""
 
+_NONE: Final = ErrorCode.NONE
+"""To ask an enum for a member costs more than a call, and this is the way of every request."""
+
 _LOST: Final = Appended(error=ErrorCode.KAFKA_STORAGE_ERROR, message="the disk failed")
 
 _FIRST_VERSION_WITH_ZSTD: Final = 7
@@ -59,12 +62,20 @@ def produce(
     node = context.node
     producer_id = written.write.producer.producer_id
     turns = node.transactions.turns
-    if written.goes_on and turns.is_free(producer_id):
-        return _append_all(request, context, Admission(written.partitions, {}))
-    kept = keep(request)
+    if turns.is_free(producer_id):
+        if written.goes_on:
+            return _append_all(request, context, Admission(written.partitions, {}))
+        if (admission := written.admission_now(node)) is not None:
+            return _append_all(request, context, admission)
+    release = context.session.hold_frame()
+    kept = keep(request) if release is None else request
 
     async def append() -> ProduceResponse | Awaitable[ProduceResponse]:
-        return _append_all(kept, context, await written.admission(node))
+        try:
+            return _append_all(kept, context, await written.admission(node))
+        finally:
+            if release is not None:
+                release()
 
     return _answered(turns.run(producer_id, append))
 
@@ -96,15 +107,17 @@ def _append_all(
         partitions = []
         for data in topic.partition_data:
             result = refusal or _append(name, data, context, now_ms, admission)
-            has_new = has_new or result.is_new
-            has_error = has_error or result.error is not ErrorCode.NONE
+            if result.is_new:
+                has_new = True
+            if result.error is not _NONE:
+                has_error = True
             partitions.append(_response(data.index, result))
         topics.append(
             TopicProduceResponse(
-                name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(partitions)
+                name=topic.name, topic_id=topic.topic_id, partition_responses=(*partitions,)
             )
         )
-    response = ProduceResponse(responses=tuple(topics))
+    response = ProduceResponse(responses=(*topics,))
     if has_error and request.acks == NO_REPLICA:
         context.session.close()  # the only way to tell a producer that wants no answers
     if has_new and node.flusher is not None and request.acks == ALL_REPLICAS:
@@ -170,11 +183,10 @@ def _append(
     now_ms: int,
     admission: Admission | None,
 ) -> Appended:
-    partitions = context.node.partitions
-    found = partitions.find(name, data.index)
+    found = context.node.partitions.find(name, data.index)
     if isinstance(found, ErrorCode):
         return Appended(error=found)
-    if partitions.is_reserved(name):
+    if found.is_reserved:
         return Appended(
             error=ErrorCode.INVALID_TOPIC_EXCEPTION,
             message="only the broker writes internal topics",
@@ -202,7 +214,7 @@ def _is_zstd(records: bytes | bytearray | memoryview) -> bool:
 
 
 def _response(index: int, result: Appended) -> PartitionProduceResponse:
-    if result.error is ErrorCode.NONE:
+    if result.error is _NONE:
         return PartitionProduceResponse(
             index=index,
             base_offset=result.base_offset,

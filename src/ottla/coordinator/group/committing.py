@@ -112,14 +112,18 @@ def commit(
         expires_ms = now_ms + request.retention_time_ms
     records = []
     topics = []
+    none = ErrorCode.NONE
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
             record = committed_record(
                 request.group_id, topic, partition, config, now_ms, expires_ms
             )
-            records += [record] if record else []
-            error = ErrorCode.NONE if record else ErrorCode.OFFSET_METADATA_TOO_LARGE
+            error = none
+            if record is None:
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                records.append(record)
             partitions.append(
                 OffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=error
@@ -143,8 +147,7 @@ def committed_record(
 ) -> StoredRecord | None:
     """The record of one committed offset; None if its note is longer than allowed."""
     note = partition.committed_metadata or ""
-    # Kafka counts what Java counts: UTF-16 code units.
-    if len(note.encode("utf-16-le", "surrogatepass")) // 2 > config.offset_metadata_max_bytes:
+    if len(note) > config.offset_metadata_max_bytes // 2 and _is_too_long(note, config):
         return None
     offset = CommittedOffset(
         offset=partition.committed_offset,
@@ -155,6 +158,12 @@ def committed_record(
         topic_id=topic.topic_id,
     )
     return offset_record(OffsetKey(group_id, topic.name, partition.partition_index), offset)
+
+
+def _is_too_long(note: str, config: GroupConfig) -> bool:
+    """Kafka counts what Java counts: UTF-16 code units, at most two for each character."""
+    units = len(note.encode("utf-16-le", "surrogatepass")) // 2
+    return units > config.offset_metadata_max_bytes
 
 
 def fetch(

@@ -97,9 +97,10 @@ def offset_record(key: OffsetKey, committed: CommittedOffset) -> StoredRecord:
         topic_id=committed.topic_id,
     )
     # Only version 1 has an expiry of its own; it costs the leader epoch, as it does in Kafka.
-    has_expiry = committed.expires_ms != NO_EXPIRY
-    version = _OFFSET_VERSION_WITH_EXPIRY if has_expiry else _OFFSET_VERSION
-    return StoredRecord(_offset_key(key), encode_versioned(value, version))
+    if committed.expires_ms != NO_EXPIRY:
+        return StoredRecord(_offset_key(key), encode_versioned(value, _OFFSET_VERSION_WITH_EXPIRY))
+    encoded = encode_versioned(value, _OFFSET_VERSION)
+    return StoredRecord(_offset_key(key), encoded, OffsetChange(key, committed))
 
 
 def offset_tombstone(key: OffsetKey) -> StoredRecord:
@@ -109,6 +110,8 @@ def offset_tombstone(key: OffsetKey) -> StoredRecord:
 
 def decode_record(record: StoredRecord) -> Change | None:
     """What the record says; `None` for a kind that is not ours, `WireError` for damage."""
+    if isinstance(record.meaning, OffsetChange):
+        return record.meaning
     match record_type_of(record.key):
         case 0:
             return _legacy_offset_change(record)

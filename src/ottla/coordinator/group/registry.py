@@ -78,18 +78,18 @@ class Registry:
     def apply(self, record: StoredRecord, producer_id: int) -> None:
         """Take in one record of our log; records of kinds that are not ours are skipped."""
         match decode_record(record):
+            case OffsetChange(key, offset) if offset is not None:
+                self.offsets.put(key, offset, producer_id)
+                self._keep_offsets(key.group_id)
+            case OffsetChange(key, None):
+                self.offsets.remove(key)
+                self.forget_if_bare(key.group_id)
             case GroupChange(group_id, None):
                 if self.classic.pop(group_id, None) is not None:
                     self._keep_offsets(group_id)
             case GroupChange(group_id, value) if value is not None:
                 self.consumers.forget(group_id)
                 self._classic(group_id).adopt(value)
-            case OffsetChange(key, None):
-                self.offsets.remove(key)
-                self.forget_if_bare(key.group_id)
-            case OffsetChange(key, offset) if offset is not None:
-                self.offsets.put(key, offset, producer_id)
-                self._keep_offsets(key.group_id)
             case _:
                 if (change := decode_change(record)) is not None:
                     self._apply_consumer(change)

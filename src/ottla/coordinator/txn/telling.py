@@ -3,9 +3,10 @@
 Nothing here changes anything.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 
+from ottla.coordinator.pattern_syntax import PatternError
+from ottla.coordinator.patterns import compiled
 from ottla.coordinator.txn.records import by_topic
 from ottla.coordinator.txn.transaction import NO_TIME_MS, State, Transaction
 from ottla.errors import ErrorCode
@@ -53,9 +54,10 @@ def listed(
     """The transactions that pass all filters of the request."""
     names = {state.value for state in State}
     unknown = tuple(name for name in request.state_filters if name not in names)
+    text = request.transactional_id_pattern
     try:
-        pattern = re.compile(request.transactional_id_pattern or ".*", re.DOTALL)
-    except re.error:
+        pattern = compiled(text) if text else None
+    except PatternError:
         return listing.ListTransactionsResponse(
             error_code=ErrorCode.INVALID_REGULAR_EXPRESSION,
             unknown_state_filters=unknown,
@@ -68,7 +70,8 @@ def listed(
             transaction_state=transaction.state.value,
         )
         for transactional_id, transaction in transactions.items()
-        if _passes(transaction, request, now_ms) and pattern.fullmatch(transactional_id)
+        if _passes(transaction, request, now_ms)
+        and (pattern is None or pattern.matches(transactional_id))
     )
     return listing.ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 

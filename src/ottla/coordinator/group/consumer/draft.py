@@ -12,8 +12,6 @@ from ottla.coordinator.effects import StoredRecord
 from ottla.coordinator.group.consumer.assignors import ASSIGNORS, Candidate
 from ottla.coordinator.group.consumer.group import NO_TARGET, ConsumerGroup, topics_of
 from ottla.coordinator.group.consumer.member import ConsumerMember
-from ottla.coordinator.group.consumer.pattern_syntax import PatternError
-from ottla.coordinator.group.consumer.patterns import compiled
 from ottla.coordinator.group.consumer.reconciling import Goal, reconcile
 from ottla.coordinator.group.consumer.records import (
     Kind,
@@ -28,6 +26,8 @@ from ottla.coordinator.group.consumer.records import (
     tombstone,
 )
 from ottla.coordinator.group.consumer.topics import Place, Topics
+from ottla.coordinator.pattern_syntax import PatternError
+from ottla.coordinator.patterns import compiled
 from ottla.values import dataclass
 
 

@@ -15,10 +15,10 @@ from ottla.coordinator.group.consumer.member import (
     LEAVING_EPOCH,
     ConsumerMember,
 )
-from ottla.coordinator.group.consumer.pattern_syntax import PatternError
-from ottla.coordinator.group.consumer.patterns import compiled
 from ottla.coordinator.group.consumer.records import by_topic, places_of
 from ottla.coordinator.group.consumer.topics import Place
+from ottla.coordinator.pattern_syntax import PatternError
+from ottla.coordinator.patterns import compiled
 from ottla.errors import ErrorCode
 from ottla.values import dataclass
 from ottla.wire.messages.consumer_group_heartbeat import (

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 from ottla.cluster.image import TopicImage
-from ottla.coordinator.group.consumer.patterns import Pattern
+from ottla.coordinator.patterns import Pattern
 
 Place: TypeAlias = tuple[bytes, int]
 """A partition, by the id of its topic: a topic that is created anew has other partitions."""

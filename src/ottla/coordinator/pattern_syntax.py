@@ -1,11 +1,12 @@
-"""Regular expressions over topic names: text to tree.
+"""Regular expressions over names, of topics and of transactions: text to tree.
 
-The syntax is RE2's, which is what Kafka takes, less what makes no difference for names of ASCII
-letters, digits, '.', '_' and '-': captures capture nothing, lazy repetitions repeat.  Word
-boundaries and Unicode classes are refused, as are back references and look-around, which RE2 does
-not have either.
+The syntax is RE2's, which is what Kafka takes, less what makes no difference for whole names:
+captures capture nothing, lazy repetitions repeat.  Word boundaries and Unicode classes are refused,
+as are back references and look-around, which RE2 does not have either.
 
-A set of characters is a number: bit n stands for the ASCII character n.
+A set of characters is a number, and one that has almost all of them is negative.  Bit n stands for
+the ASCII character n; those that an expression names beside these get the bits after `OTHERS`,
+which stands for all the rest.
 """
 
 from typing import Final, TypeAlias
@@ -14,6 +15,8 @@ from ottla.values import dataclass
 
 MAX_REPETITIONS: Final = 1_000
 MAX_DEPTH: Final = 50
+
+OTHERS: Final = 128
 
 _ASCII: Final = (1 << 128) - 1
 
@@ -97,6 +100,8 @@ class Parser:
         self._at = 0
         self._depth = 0
         self._folds_case = False
+        self.strangers: dict[str, int] = {}
+        """Characters outside of ASCII that it names -> their bits."""
 
     def parse(self) -> Tree:
         """The whole expression; `PatternError` if it is none."""
@@ -137,7 +142,7 @@ class Parser:
             case "[":
                 return Chars(self._folded(self._bracket()))
             case ".":
-                return Chars(_ASCII & ~(1 << ord("\n")))
+                return Chars(~(1 << ord("\n")))
             case "^" | "$":
                 return Edge(is_end=char == "$")
             case "\\":
@@ -216,18 +221,18 @@ class Parser:
         if char in _CLASSES:
             return _CLASSES[char]
         if char.lower() in _CLASSES:
-            return _ASCII & ~_CLASSES[char.lower()]
+            return ~_CLASSES[char.lower()]
         if char in _CONTROLS:
             return 1 << ord(_CONTROLS[char])
         if char == "x":
             digits = self._take_until("}") if self._takes("{") else self._take() + self._take()
             try:
-                return _mask(chr(int(digits, 16)))
+                return self._mask(chr(int(digits, 16)))
             except (ValueError, OverflowError):
                 raise PatternError(f"bad character code \\x{digits}") from None
         if char.isalnum():
             raise PatternError(f"\\{char} is not supported")
-        return _mask(char)
+        return self._mask(char)
 
     def _bracket(self) -> int:
         is_negated = self._takes("^")
@@ -247,18 +252,19 @@ class Parser:
                 mask |= _range(low, self._bracket_item())
             else:
                 mask |= low
-        return _ASCII & ~mask if is_negated else mask
+        # Folded before it is negated: not to be "a" is not to be "A" either.
+        return ~self._folded(mask) if is_negated else mask
 
     def _bracket_item(self) -> int:
         char = self._take()
-        return self._escaped(self._take()) if char == "\\" else _mask(char)
+        return self._escaped(self._take()) if char == "\\" else self._mask(char)
 
     def _posix(self) -> int:
         name = self._take_until(":")
         if name.removeprefix("^") not in _POSIX or not self._takes("]"):
             raise PatternError(f"no such class: [:{name}:]")
         mask = _POSIX[name.removeprefix("^")]
-        return _ASCII & ~mask if name.startswith("^") else mask
+        return ~mask if name.startswith("^") else mask
 
     def _quoted(self) -> str:
         """Everything up to the end of the quotation is meant literally."""
@@ -268,7 +274,19 @@ class Parser:
         return quoted
 
     def _literal(self, char: str) -> Chars:
-        return Chars(self._folded(_mask(char)))
+        return Chars(self._folded(self._mask(char)))
+
+    def _mask(self, char: str) -> int:
+        if char.isascii():
+            return 1 << ord(char)
+        # A case of more than one character, as that of "ß", is nobody's other case.
+        cases = {char, char.swapcase()} if self._folds_case else {char}
+        bits = [
+            self.strangers.setdefault(case, OTHERS + 1 + len(self.strangers))
+            for case in sorted(cases)
+            if len(case) == 1
+        ]
+        return sum(1 << bit for bit in bits)
 
     def _folded(self, mask: int) -> int:
         if not self._folds_case:
@@ -297,14 +315,9 @@ class Parser:
         return taken
 
 
-def _mask(char: str) -> int:
-    """No topic has a character outside ASCII, so a set of such characters is empty."""
-    return 1 << ord(char) if char.isascii() else 0
-
-
 def _range(low: int, high: int) -> int:
-    if low.bit_count() != 1 or high.bit_count() != 1 or high < low:
-        raise PatternError("bad range of characters")
+    if low.bit_count() != 1 or high.bit_count() != 1 or not 0 < low <= high <= _ASCII:
+        raise PatternError("bad range of characters; they are of ASCII")
     return (high << 1) - low
 
 

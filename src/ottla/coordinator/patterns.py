@@ -1,14 +1,16 @@
 """Regular expressions that take no longer than the name is long, whoever wrote them.
 
 Python's own `re` tries one way after the other, and some expressions have more ways than there is
-time: one member could stop the broker with them.  Here all ways are followed at once, as RE2 does,
+time: one client could stop the broker with them.  Here all ways are followed at once, as RE2 does,
 so that a name costs at most its length times the size of the expression, which is limited.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, assert_never
 
-from ottla.coordinator.group.consumer.pattern_syntax import (
+from ottla.coordinator.pattern_syntax import (
+    OTHERS,
     Chars,
     Choice,
     Edge,
@@ -33,7 +35,9 @@ class Pattern:
     A set of steps is a number: bit n stands for step n.
     """
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, strangers: Mapping[str, int]) -> None:
+        """`strangers` are the characters outside of ASCII that have bits of their own."""
+        self._strangers = strangers
         self._masks: dict[int, int] = {}  # step -> the set that it reads
         self._after: dict[int, int] = {}  # step that reads -> step after it
         self._forks: dict[int, tuple[int, ...]] = {}  # step -> steps that need no character
@@ -42,8 +46,8 @@ class Pattern:
         first = self._build(tree, _MATCH)
         self._first = self._reached([first], at_start=True)
         self._reaches: dict[int, int] = {}  # step that reads -> steps that come next
-        self._readers: dict[str, int] = {}  # character -> the steps that read it
-        self._known: dict[tuple[int, str], int] = {}
+        self._readers: dict[int, int] = {}  # bit of a character -> the steps that read it
+        self._known: dict[tuple[int, int], int] = {}
 
     def matches(self, name: str) -> bool:
         """Whether it matches the whole name."""
@@ -51,20 +55,20 @@ class Pattern:
         for char in name:
             if not steps:
                 return False
-            found = self._known.get((steps, char))
-            steps = self._advance(steps, char) if found is None else found
+            bit = ord(char) if char < "\x80" else self._strangers.get(char, OTHERS)
+            found = self._known.get((steps, bit))
+            steps = self._advance(steps, bit) if found is None else found
         return bool(self._reached(_bits(steps), at_end=True) & 1 << _MATCH)
 
-    def _advance(self, steps: int, char: str) -> int:
-        if char not in self._readers:
-            bit = 1 << ord(char)
-            self._readers[char] = sum(1 << s for s, mask in self._masks.items() if mask & bit)
+    def _advance(self, steps: int, bit: int) -> int:
+        if bit not in self._readers:
+            self._readers[bit] = sum(1 << s for s, mask in self._masks.items() if mask >> bit & 1)
         reached = 0
-        for step in _bits(steps & self._readers[char]):
+        for step in _bits(steps & self._readers[bit]):
             reached |= self._beyond(step)
         if len(self._known) >= _TRANSITIONS_KEPT:
             self._known.clear()
-        self._known[steps, char] = reached
+        self._known[steps, bit] = reached
         return reached
 
     def _beyond(self, step: int) -> int:
@@ -148,4 +152,6 @@ def _bits(steps: int) -> list[int]:
 @lru_cache(maxsize=_PATTERNS_KEPT)
 def compiled(text: str) -> Pattern:
     """The expression of that text; `PatternError` says why it is none."""
-    return Pattern(Parser(text).parse())
+    parser = Parser(text)
+    tree = parser.parse()
+    return Pattern(tree, parser.strangers)
