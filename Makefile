@@ -14,6 +14,7 @@ ARGS        ?=
 SECONDS     ?= 60
 SEEDS       ?= 500
 ROUNDS      ?= 50
+KAFKA       ?= 4.3.1 3.9.2
 ASAN_BUILD  := build/asan
 ASAN_TESTS  ?= $(wildcard $(foreach kind,wire_* record* batch* control* crc32c murmur2,\
                    tests/unit/test_$(kind).py tests/property/test_$(kind).py))
@@ -21,24 +22,34 @@ ASAN_TESTS  ?= $(wildcard $(foreach kind,wire_* record* batch* control* crc32c m
 TWIN_SOURCES := setup.py $(wildcard src/ottla/*/*.pyx src/ottla/*/*.px[di] src/native/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test kills sim demo check fix bench docs fuzz asan lock clean
+.PHONY: help setup test compat-kafka kills sim demo check fix bench docs pictures setup-browser fuzz asan lock clean
 .DELETE_ON_ERROR:
 
 help: ## list these targets
 	@echo "usage: make <target>"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: $(VENV)/.twins ## make .venv with all tools, and build the compiled twins
 	@$(BIN)/ottla version -v
 
 test: $(VENV)/.twins ## run all tests; ARGS="-k batch -x" goes to pytest
 	@echo "==> tests"
-	@$(PY) -m pytest -q -n auto --maxprocesses 8 $(ARGS)
+	@$(PY) -m pytest -q -n auto --maxprocesses 8 --dist loadgroup $(ARGS)
+
+# Needs Java 17 and Maven, which fetches Kafka's jars into build/jars; skips where one is missing.
+compat-kafka: $(VENV)/.twins ## test our clients with Apache Kafka itself; KAFKA="4.3.1 3.9.2"
+	@for version in $(KAFKA); do \
+	    echo "==> our clients with Apache Kafka $$version"; \
+	    $(PY) -m pytest -q --kafka=$$version \
+	        tests/compat/test_client_*.py tests/examples tests/kafka \
+	        tests/spark/test_source_*.py tests/spark/test_sink.py $(ARGS) || exit 1; \
+	done
 
 kills: $(VENV)/.twins ## kill a broker under load again and again; ROUNDS=50, ARGS as for test
 	@OTTLA_KILL_ROUNDS=$(ROUNDS) $(PY) -m pytest -q tests/broker/test_kills*.py $(ARGS)
 
-demo: $(VENV)/.twins ## show in a few seconds what stands today
+# Where the tools are installed, Spark is, too; otherwise only what the demo needs is.
+demo: $(if $(wildcard $(VENV)/.installed),$(VENV)/.twins,$(VENV)/.demo) ## a pipeline, killed at work
 	@$(BIN)/ottla demo
 
 check: $(VENV)/.twins ## format, lint, types, layers, architecture: what a change must pass
@@ -48,6 +59,7 @@ check: $(VENV)/.twins ## format, lint, types, layers, architecture: what a chang
 	@$(BIN)/ruff check .
 	@echo "==> types"
 	@$(BIN)/mypy
+	@$(BIN)/basedpyright --pythonpath $(PY)
 	@echo "==> layers"
 	@$(BIN)/lint-imports > /dev/null || $(BIN)/lint-imports
 	@echo "==> architecture"
@@ -90,6 +102,12 @@ asan: $(VENV)/.twins ## run record and wire tests with AddressSanitizer in the t
 	    LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" \
 	    $(PY) -m pytest -q -n 2 --timeout 900 -p tools.sanitized $(ASAN_TESTS) $(ARGS)
 
+setup-browser: ## install the browser that tests of the console use (Debian and Ubuntu, as root)
+	@apt-get install -y -qq chromium chromium-driver
+
+pictures: $(VENV)/.twins ## take the console's pictures for the docs, in a real browser
+	@OTTLA_PICTURES=docs/pictures $(PY) -m pytest -q tests/console/test_browser.py $(ARGS)
+
 docs: $(VENV)/.docs ## build the documentation site; warnings are errors
 	@$(PY) -m tools.derive
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs site
@@ -124,6 +142,14 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml $(CONSTRAINTS)
 	@$(PIP) install --upgrade -c $(CONSTRAINTS) pip
 	@$(PIP) install -c $(CONSTRAINTS) --group build --group test --group check
 	@OTTLA_BUILD_PURE=1 $(PIP) install -c $(CONSTRAINTS) --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.created pyproject.toml $(CONSTRAINTS) $(TWIN_SOURCES)
+	@echo "==> packages for the demo: Spark is 450 MB, and takes a minute or two"
+	@$(PIP) install -c $(CONSTRAINTS) --upgrade pip
+	@$(PIP) install -c $(CONSTRAINTS) --group build
+	@OTTLA_BUILD_PURE=1 $(PIP) install -c $(CONSTRAINTS) --no-build-isolation -e '.[spark]'
+	@$(PY) setup.py --quiet build_ext --inplace
 	@touch $@
 
 # Old builds go first: where the compiler fails, the readable twin must run, not last week's.

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import broker, clients, groups, transactions
+from bench import broker, clients, groups, kafka, spark, spark_sink, transactions
 from bench.harness import Outcome
 from bench.report import HEADINGS, RACES, circumstances, page, table
 
@@ -22,6 +22,9 @@ WHOLE = {
     "transactions": transactions.tables,
     "groups": groups.tables,
     "clients": clients.tables,
+    "spark": spark.tables,
+    "spark-sink": spark_sink.tables,
+    "kafka": kafka.tables,
 }
 """Tables that are not races of twins."""
 

@@ -18,6 +18,7 @@ PACKAGES = (
     "crc32c",
     "kio",
     "pyarrow",
+    "pyspark",
     "Cython",
 )
 
@@ -28,6 +29,9 @@ HEADINGS = {
     "transactions": "Transactions",
     "groups": "Consumer groups",
     "clients": "Clients",
+    "spark": "Spark",
+    "spark-sink": "Spark, writing",
+    "kafka": "Beside Apache Kafka",
 }
 
 

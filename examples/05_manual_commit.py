@@ -14,7 +14,7 @@ def store(batch: ottla.Batch) -> None:
 consumer: ottla.Consumer = ottla.Consumer(
     "orders", group_id="warehouse", enable_auto_commit=False, auto_offset_reset="earliest"
 )
-signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
+signal.signal(signal.SIGTERM, lambda number, frame: consumer.stop())
 with consumer:
     for batch in consumer.batches(timeout=1.0, max_records=500):
         store(batch)

@@ -1,5 +1,8 @@
 """Arrow in: one columnar batch for each poll, no Python object for each record."""
 
+# pyright: basic, reportAttributeAccessIssue=false
+# because pyarrow comes without types.
+
 import pyarrow as pa
 import pyarrow.compute as pc
 

@@ -1,5 +1,8 @@
 """Arrow out: the key from one column, the value from several as JSON; one future for all rows."""
 
+# pyright: basic
+# because pyarrow comes without types.
+
 import pyarrow as pa
 
 import ottla

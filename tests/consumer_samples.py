@@ -5,8 +5,10 @@ from typing import Any
 
 from ottla.client.consumer.chunks import Chunk
 from ottla.client.consumer.config import ConsumerConfig
+from ottla.client.headers import NO_HEADERS
+from ottla.client.records import Record
 from ottla.model import TopicPartition
-from ottla.records.batch import Batch
+from ottla.records.batch import Batch, TimestampType
 from ottla.records.builder import BatchOptions, build
 from ottla.records.control import Marker, build_marker
 
@@ -16,6 +18,27 @@ OTHER = TopicPartition("orders", 1)
 
 def settings(**options: Any) -> ConsumerConfig:
     return ConsumerConfig.of("localhost:9092", **options)
+
+
+def record_at(
+    tp: TopicPartition,
+    offset: int,
+    value: bytes | None = b"",
+    timestamp_ms: int = 0,
+    *,
+    leader_epoch: int = 0,
+) -> Record[Any, Any]:
+    """A record without key and headers."""
+    return Record(
+        *tp,
+        offset,
+        key=None,
+        value=value,
+        headers=NO_HEADERS,
+        timestamp_ms=timestamp_ms,
+        timestamp_type=TimestampType.CREATE_TIME,
+        leader_epoch=leader_epoch,
+    )
 
 
 def plain_batch(base_offset: int, count: int, *, epoch: int = 0) -> Batch:
@@ -60,4 +83,4 @@ def chunk(
 
 
 def offsets_in(part: Any) -> list[int]:
-    return [] if part is None else [row[0] for row in part.rows]
+    return [] if part is None else [record.offset for record in part]

@@ -5,23 +5,16 @@ from typing import Any
 
 from ottla.cli.group.lags import FRESH_MS, Lag
 from ottla.cli.group.sight import Sight
-from ottla.client.basic.groups import GroupInfo, MemberInfo
+from ottla.client.admin.groups import GroupInfo, GroupMember
+from ottla.client.admin.stories import AwaitedMember, GroupStory, Rebalance
 from ottla.model import TopicPartition
-from ottla.wire.messages.describe_groups import (
-    Awaited,
-    AwaitedMember,
-    CommittedPartition,
-    CommittedTopic,
-    GroupStory,
-    ToldRebalance,
-)
 
 NOW_MS = 1_700_000_000_000
 ORDERS = TopicPartition("orders", 0)
 LONG_AGO_MS = NOW_MS - 10 * FRESH_MS
 
 
-def member(member_id: str = "ada", *partitions: TopicPartition, **changes: Any) -> MemberInfo:
+def member(member_id: str = "ada", *partitions: TopicPartition, **changes: Any) -> GroupMember:
     values: dict[str, Any] = {
         "member_id": member_id,
         "instance_id": None,
@@ -29,22 +22,21 @@ def member(member_id: str = "ada", *partitions: TopicPartition, **changes: Any) 
         "host": f"/{member_id}.example",
         "assignment": partitions,
     }
-    return MemberInfo(**{**values, **changes})
+    return GroupMember(**{**values, **changes})
 
 
 def story(
-    *awaited: tuple[str, Awaited],
+    *awaited: tuple[str, str],
     commits: Sequence[tuple[TopicPartition, int]] = (),
-    since_ms: int = NOW_MS - 2_000,
-    until_ms: int = -1,
-    rebalances: Sequence[ToldRebalance] = (),
+    since_ms: int | None = NOW_MS - 2_000,
+    until_ms: int | None = None,
+    rebalances: Sequence[Rebalance] = (),
 ) -> GroupStory:
     """What is awaited is awaited for 2 seconds, and for 5 more."""
     return GroupStory(
         now_ms=NOW_MS,
         since_ms=since_ms,
         until_ms=until_ms,
-        generation_id=3,
         awaited=tuple(
             AwaitedMember(
                 member_id=member_id, what=what, since_ms=NOW_MS - 2_000, until_ms=NOW_MS + 5_000
@@ -52,26 +44,23 @@ def story(
             for member_id, what in awaited
         ),
         rebalances=tuple(rebalances),
-        commits=tuple(
-            CommittedTopic(
-                name=key.topic,
-                partitions=(CommittedPartition(partition_index=key.partition, committed_ms=at_ms),),
-            )
-            for key, at_ms in commits
-        ),
+        committed_ms=dict(commits),
     )
 
 
 def rebalance(
-    member_id: str = "bob", began_ms: int = NOW_MS - 2_000, ended_ms: int = -1, **changes: Any
-) -> ToldRebalance:
+    member_id: str | None = "bob",
+    began_ms: int = NOW_MS - 2_000,
+    ended_ms: int | None = None,
+    **changes: Any,
+) -> Rebalance:
     values: dict[str, Any] = {
-        "generation_id": -1 if ended_ms < 0 else 4,
-        "client_id": member_id,
-        "client_host": f"/{member_id}.example",
+        "generation": None if ended_ms is None else 4,
+        "client_id": member_id or "",
+        "host": f"/{member_id}.example",
         "reason": "it joined",
     }
-    return ToldRebalance(
+    return Rebalance(
         member_id=member_id, began_ms=began_ms, ended_ms=ended_ms, **{**values, **changes}
     )
 
@@ -97,21 +86,21 @@ def lag(
 def sight(
     *lags: Lag,
     state: str = "Stable",
-    members: Sequence[MemberInfo] = (),
+    members: Sequence[GroupMember] = (),
     told: GroupStory | None = None,
     is_classic: bool = True,
     generation: int | None = 3,
     seen_ms: int = NOW_MS,
 ) -> Sight:
     group = GroupInfo(
-        name="kitchen",
+        group_id="kitchen",
         state=state,
-        is_classic=is_classic,
+        type="classic" if is_classic else "consumer",
         protocol_type="consumer",
-        protocol="range",
-        coordinator_id=1,
+        assignor="range",
+        coordinator=1,
         members=tuple(members),
-        generation=generation,
+        epoch=generation,
         story=told,
     )
     return Sight(seen_ms=seen_ms, group=group, lags=lags)

@@ -3,7 +3,7 @@
 import importlib
 from typing import Final
 
-PUBLIC_PACKAGES: Final = ("ottla", "ottla.errors", "ottla.testing")
+PUBLIC_PACKAGES: Final = ("ottla", "ottla.errors", "ottla.pipeline", "ottla.testing")
 
 
 def public_names() -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools import api, errors_page, message_reference, settings_reference
+from tools import api, errors_page, message_reference, settings_reference, spark_reference
 
 ROOT: Final = Path(__file__).parents[1]
 
@@ -18,6 +18,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/errors.md": errors_page.page,
     "docs/reference/messages.md": message_reference.page,
     "docs/reference/settings.md": settings_reference.page,
+    "docs/reference/spark-options.md": spark_reference.page,
 }
 """File -> the function that returns its content."""
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.replicas import Reassignment
     from ottla.client.admin.resets import OffsetChange
     from ottla.client.admin.scram import ScramCredential
+    from ottla.client.admin.stories import AwaitedMember, GroupStory, Rebalance
     from ottla.client.admin.topics import PartitionInfo, TopicInfo
     from ottla.client.admin.transactions import (
         HangingTransaction,
@@ -96,6 +97,7 @@ __all__ = [
     "AsyncConsumer",
     "AsyncProducer",
     "AsyncTransaction",
+    "AwaitedMember",
     "Batch",
     "Broker",
     "BrokerError",
@@ -122,6 +124,7 @@ __all__ = [
     "GroupListing",
     "GroupMember",
     "GroupMetadata",
+    "GroupStory",
     "HangingTransaction",
     "Headers",
     "HeadersLike",
@@ -145,6 +148,7 @@ __all__ = [
     "ProducerRecord",
     "Quota",
     "Reassignment",
+    "Rebalance",
     "RebalanceListener",
     "Record",
     "RecordMetadata",
@@ -183,6 +187,7 @@ _HOMES: Final = {
     "AsyncProducer": "ottla.client.producer.asynchronous",
     "AsyncTransaction": "ottla.client.producer.asynchronous",
     "BYTES": "ottla.client.serdes",
+    "AwaitedMember": "ottla.client.admin.stories",
     "Batch": "ottla.client.records",
     "Broker": "ottla.broker.embedded",
     "BrokerError": "ottla.errors",
@@ -209,6 +214,7 @@ _HOMES: Final = {
     "GroupListing": "ottla.client.admin.groups",
     "GroupMember": "ottla.client.admin.groups",
     "GroupMetadata": "ottla.client.records",
+    "GroupStory": "ottla.client.admin.stories",
     "HangingTransaction": "ottla.client.admin.transactions",
     "Headers": "ottla.client.headers",
     "HeadersLike": "ottla.client.headers",
@@ -233,6 +239,7 @@ _HOMES: Final = {
     "ProducerRecord": "ottla.client.producer.outgoing",
     "Quota": "ottla.client.admin.quotas",
     "Reassignment": "ottla.client.admin.replicas",
+    "Rebalance": "ottla.client.admin.stories",
     "RebalanceListener": "ottla.client.consumer.plugs",
     "Record": "ottla.client.records",
     "RecordMetadata": "ottla.client.results",

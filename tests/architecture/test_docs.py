@@ -13,8 +13,8 @@ WITH_CODE = [path for path in DOCUMENTS if "```python" in path.read_text("utf-8"
 
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)")
-TARGET = re.compile(r"^([a-z]+):.*## ", re.MULTILINE)
-COMMAND = re.compile(r"make ([a-z]+)\b")
+TARGET = re.compile(r"^([a-z-]+):.*## ", re.MULTILINE)
+COMMAND = re.compile(r"make ([a-z-]+)\b")
 
 
 def named(path: Path) -> str:

@@ -47,3 +47,11 @@ def test_importing_the_package_imports_nothing_else_of_it() -> None:
 
 def test_listing_the_commands_imports_none_of_them() -> None:
     assert not pulled_in_by("ottla.cli.main") & (HEAVY - {"click"})
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["ottla.spark.source.stream", "ottla.spark.source.batch", "ottla.spark.source.brokers"],
+)
+def test_spark_reaches_brokers_by_the_protocol_alone(module: str) -> None:
+    assert not [name for name in modules_pulled_in_by(module) if name.startswith("ottla.broker")]

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from tests.architecture.source import ROOT
-from tools import derive, errors_page, lock, sanitized, twins_built
+from tools import derive, errors_page, lock, maven, sanitized, twins_built
 
 
 def test_derived_pages_are_written_once_and_then_left_alone(tmp_path: Path) -> None:
@@ -77,3 +77,41 @@ def test_tests_for_the_sanitizer_refuse_the_ordinary_build(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(pytest.UsageError, match="not the sanitized build"):
         sanitized.pytest_configure()
+
+
+def pretend_maven(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a program that does as `script` says in the place of Maven; where jars would go."""
+    program = folder / "bin" / "mvn"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setattr(maven, "JARS", folder / "jars")
+    return folder / "jars"
+
+
+def test_jars_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = 'for last; do :; done; mkdir "${last#*=}"; cp pom.xml "${last#*=}"'
+    pretend_maven(tmp_path, script, monkeypatch)
+    folder = maven.jars("beans-1", "org.example:beans:1")
+    assert "<artifactId>beans</artifactId><version>1</version>" in (folder / "pom.xml").read_text()
+    (tmp_path / "bin" / "mvn").unlink()
+    assert maven.jars("beans-1", "org.example:beans:1") == folder
+
+
+def test_jars_that_cannot_be_fetched_leave_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jars = pretend_maven(tmp_path, "echo '[ERROR] no route to host'; exit 1", monkeypatch)
+    with pytest.raises(maven.UnavailableError, match="no route to host"):
+        maven.jars("beans-1", "org.example:beans:1")
+    assert list(jars.iterdir()) == []
+
+
+def test_a_machine_without_maven_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(maven, "JARS", tmp_path)
+    with pytest.raises(maven.UnavailableError, match="there is no mvn"):
+        maven.jars("beans-1", "org.example:beans:1")

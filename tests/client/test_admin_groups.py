@@ -7,14 +7,22 @@ import pytest
 
 from ottla.client.admin.calling import Caller
 from ottla.client.admin.group_offsets import alter_group_offsets, list_group_offsets
-from ottla.client.admin.groups import describe_groups, remove_members
+from ottla.client.admin.groups import describe_group, describe_groups, remove_members
 from ottla.client.admin.lag import PartitionLag, lag
-from ottla.client.admin.transactions import describe_transaction, fence_producers
+from ottla.client.admin.transactions import (
+    TransactionInfo,
+    describe_transaction,
+    fence_producers,
+)
 from ottla.client.records import OffsetAndMetadata
 from ottla.errors import ConflictError, DeniedError, ErrorCode, NotFoundError, RejoinError
 from ottla.model import TopicPartition
 from ottla.records.builder import BatchOptions, build
 from ottla.records.control import Marker, build_marker
+from ottla.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeResponse,
+)
+from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from ottla.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -239,6 +247,28 @@ def test_a_group_that_may_not_be_seen_fails_alone() -> None:
     assert list(seen) == ["g"]
 
 
+def test_without_consumer_groups_a_group_that_is_not_classic_is_not_there() -> None:
+    """Kafka 3.9 knows the question, and answers it so unless such groups are switched on."""
+    broker = coordinator(ApiKey.DESCRIBE_GROUPS, group_of(code=ErrorCode.GROUP_ID_NOT_FOUND))
+    broker.handlers[ApiKey.CONSUMER_GROUP_DESCRIBE] = in_turn(
+        ConsumerGroupDescribeResponse(
+            groups=(
+                DescribedConsumerGroup(
+                    error_code=ErrorCode.UNSUPPORTED_VERSION,
+                    group_id="g",
+                    group_state="",
+                    group_epoch=0,
+                    assignment_epoch=0,
+                    assignor_name="",
+                    members=(),
+                ),
+            )
+        )
+    )
+    with pytest.raises(NotFoundError, match="'g'"):
+        ask(broker, work=lambda caller: describe_group(caller, "g"))
+
+
 def test_a_commit_from_outside_is_refused_while_somebody_is_inside() -> None:
     refused = OffsetCommitResponsePartition(
         partition_index=0, error_code=ErrorCode.UNKNOWN_MEMBER_ID
@@ -300,22 +330,32 @@ def test_fencing_that_is_denied_is_raised_with_a_note_about_the_rest() -> None:
     assert caught.value.__notes__[-1].startswith("done: ")
 
 
-def test_a_transaction_without_a_timeout_says_so() -> None:
-    state = TransactionState(
+def endless(state: str) -> TransactionInfo:
+    """What is told of a transactional id without a timeout."""
+    told = TransactionState(
         transactional_id="pay",
-        transaction_state="Ongoing",
+        transaction_state=state,
         transaction_timeout_ms=2**31 - 1,
         transaction_start_time_ms=2**62,
         producer_id=1,
         producer_epoch=0,
         topics=(TopicData(topic="orders", partitions=(0,)),),
     )
-    answer = DescribeTransactionsResponse(transaction_states=(state,))
-
-    info = ask(
-        coordinator(ApiKey.DESCRIBE_TRANSACTIONS, answer),
+    return ask(
+        coordinator(
+            ApiKey.DESCRIBE_TRANSACTIONS, DescribeTransactionsResponse(transaction_states=(told,))
+        ),
         work=lambda caller: describe_transaction(caller, "pay"),
     )
+
+
+def test_a_transaction_that_is_over_has_not_started() -> None:
+    """Kafka 3.9 still tells when it did."""
+    assert endless("CompleteAbort").started is None
+
+
+def test_a_transaction_without_a_timeout_says_so() -> None:
+    info = endless("Ongoing")
 
     assert (info.timeout, info.partitions) == (None, (P0,))
     assert info.started is not None

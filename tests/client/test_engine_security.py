@@ -4,7 +4,9 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import socket
 import ssl
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from ottla.wire.messages.sasl_authenticate import (
 )
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ottla.wire.registry import ApiKey
-from tests.client.certificates import AUTHORITY, CERTIFICATE, KEY
+from tests.client.certificates import AUTHORITY, CERTIFICATE, KEY, STRANGER
 from tests.client.scripted import ScriptedBroker, Worlds, engine
 
 SALT = b"a pinch of it"
@@ -218,7 +220,12 @@ def test_before_a_session_ends_we_say_again_who_we_are() -> None:
 
 @pytest.fixture(name="authority")
 def authority_fixture(tmp_path: Path) -> Path:
-    for name, text in (("ca.pem", AUTHORITY), ("server.pem", CERTIFICATE + KEY)):
+    texts = {
+        "ca.pem": AUTHORITY,
+        "server.pem": CERTIFICATE + KEY,  # good for clients, too
+        "stranger.pem": STRANGER,
+    }
+    for name, text in texts.items():
         (tmp_path / name).write_text(text, "utf-8")
     return tmp_path / "ca.pem"
 
@@ -226,9 +233,8 @@ def authority_fixture(tmp_path: Path) -> Path:
 class TlsDoor:
     """Takes TLS connections, and passes what is in them on to a broker."""
 
-    def __init__(self, certificate: Path, address: str) -> None:
-        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self._context.load_cert_chain(certificate)
+    def __init__(self, context: ssl.SSLContext, address: str) -> None:
+        self._context = context
         self._host, _, port = address.rpartition(":")
         self._port = int(port)
 
@@ -251,6 +257,61 @@ class TlsDoor:
             far_writer.close()
 
 
+class Bouncer:
+    """Lets nobody in without a certificate of the authority, and says so to one who tries.
+
+    It blocks, in a thread: asyncio's servers drop the last words of a handshake that failed.
+    """
+
+    def __init__(self, authority: Path, newest: ssl.TLSVersion) -> None:
+        self._context = _context(authority, newest, wants_yours=True)
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._refuse)
+
+    def __enter__(self) -> int:
+        self._thread.start()
+        port: int = self._socket.getsockname()[1]
+        return port
+
+    def __exit__(self, *error: object) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
+
+    def _refuse(self) -> None:
+        while True:
+            try:
+                visitor, _ = self._socket.accept()
+            except OSError:
+                return  # it is over
+            with visitor.dup() as below:  # the other one is closed by the failure
+                with pytest.raises(ssl.SSLError):
+                    self._context.wrap_socket(visitor, server_side=True)
+                below.shutdown(socket.SHUT_WR)
+                while below.recv(4096):
+                    pass  # to close it with something unread would take back our last words
+
+
+def _context(authority: Path, newest: ssl.TLSVersion, *, wants_yours: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(authority.with_name("server.pem"))
+    context.maximum_version = newest
+    if wants_yours:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(authority)
+    return context
+
+
+async def knock(config: ClientConfig) -> None:
+    """Connect, and be gone."""
+    asker = Engine(config, real_ports())
+    await asker.start()
+    try:
+        await asker.connect(5000)
+    finally:
+        await asker.close()
+
+
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while data := await reader.read(65_536):
         writer.write(data)
@@ -258,18 +319,19 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-def reach(authority: Path, host: str = "localhost", **options: Any) -> None:
+def reach(
+    authority: Path,
+    host: str = "localhost",
+    *,
+    newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
+    wants_yours: bool = False,
+    **options: Any,
+) -> None:
     """Connect to a broker through TLS; the metadata is the broker's own, in plain text."""
 
     async def scenario(address: str) -> None:
-        async with TlsDoor(authority.with_name("server.pem"), address) as port:
-            config = ClientConfig.of(f"{host}:{port}", security_protocol="SSL", **options)
-            asker = Engine(config, real_ports())
-            await asker.start()
-            try:
-                await asker.connect(5000)
-            finally:
-                await asker.close()
+        async with TlsDoor(_context(authority, newest, wants_yours=wants_yours), address) as port:
+            await knock(ClientConfig.of(f"{host}:{port}", security_protocol="SSL", **options))
 
     with ottla.Broker() as broker:
         asyncio.run(scenario(broker.bootstrap_servers))
@@ -301,6 +363,32 @@ def test_a_certificate_for_another_name_is_not_trusted_unless_names_do_not_matte
         ssl_cafile=authority,
         config={"ssl.endpoint.identification.algorithm": "none"},
     )
+
+
+VERSIONS = pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+
+
+@VERSIONS
+def test_our_certificate_opens_a_door_that_wants_one(
+    authority: Path, newest: ssl.TLSVersion
+) -> None:
+    ours = authority.with_name("server.pem")
+    reach(authority, newest=newest, wants_yours=True, ssl_cafile=authority, ssl_certfile=ours)
+
+
+@VERSIONS
+@pytest.mark.parametrize("shown", [None, "stranger.pem"])
+def test_a_door_that_does_not_take_our_certificate_is_not_knocked_at_again(
+    authority: Path, newest: ssl.TLSVersion, shown: str | None
+) -> None:
+    options: dict[str, Any] = {"ssl_cafile": authority}
+    if shown is not None:
+        options["ssl_certfile"] = authority.with_name(shown)
+    with Bouncer(authority, newest) as port:
+        config = ClientConfig.of(f"localhost:{port}", security_protocol="SSL", **options)
+        with pytest.raises(TrustError, match="another certificate") as caught:
+            asyncio.run(knock(config))
+    assert caught.value.fatal
 
 
 def test_tls_at_a_port_without_it_says_so(authority: Path) -> None:

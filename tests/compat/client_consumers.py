@@ -8,14 +8,15 @@ import pytest
 
 import ottla
 from ottla.testing import TestBroker
+from tests.kafka_cluster import OpenBroker
 
 TIMEOUT_S = 20.0
 _numbers = count(1)
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[TestBroker]:
-    with TestBroker() as broker:
+def shared(open_broker: OpenBroker) -> Iterator[TestBroker]:
+    with open_broker({}) as broker:
         yield broker
 
 

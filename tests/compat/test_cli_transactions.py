@@ -9,11 +9,15 @@ from confluent_kafka import KafkaException, Producer
 
 from ottla.broker.embedded import Broker
 from ottla.cli import main as cli
-from ottla.client.basic.client import BasicClient
-from ottla.client.basic.topics import find_topic
 from ottla.records.builder import BatchOptions, build
-from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from tests.compat.cli_samples import facts, ottla
+from tests.raw_requests import ask
 
 Run = Callable[..., Result]
 TIMEOUT_S = 30
@@ -65,17 +69,19 @@ def lost(broker: Broker, topic: str) -> str:
         producer_id=LOST_PRODUCER, producer_epoch=3, base_sequence=0, is_transactional=True
     )
     data = PartitionProduceData(index=0, records=build([(NOW_MS, None, b"v", ())], options))
-    with BasicClient(broker.bootstrap_servers) as client:
-        find_topic(client, topic, create=True)
-        answer = client.ask(
-            ProduceRequest(
-                transactional_id="nobody",
-                acks=-1,
-                timeout_ms=1_000,
-                topic_data=(TopicProduceData(name=topic, partition_data=(data,)),),
-            ),
-            max_version=VERSION_1_PRODUCE,
-        )
+    request = ProduceRequest(
+        transactional_id="nobody",
+        acks=-1,
+        timeout_ms=1_000,
+        topic_data=(TopicProduceData(name=topic, partition_data=(data,)),),
+    )
+    answer = ask(
+        broker.bootstrap_servers,
+        request,
+        ProduceResponse,
+        topic=topic,
+        max_version=VERSION_1_PRODUCE,
+    )
     assert answer.responses[0].partition_responses[0].error_code == 0
     return topic
 

@@ -9,16 +9,17 @@ from confluent_kafka import KafkaException, Producer
 
 import ottla
 from ottla.client.admin.transactions import HangingTransaction
-from ottla.client.basic.client import BasicClient
-from ottla.client.basic.topics import find_topic
 from ottla.errors import NotFoundError, RequestError, raise_for_code
 from ottla.records.builder import BatchOptions, build
+from ottla.testing import TestBroker
 from ottla.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
+from tests.kafka_cluster import OpenBroker, skip_before
+from tests.raw_requests import ask
 
 TIMEOUT_S = 30
 VERSION_1_PRODUCE = 9
@@ -27,14 +28,14 @@ LOST_PRODUCER = 77_000
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[ottla.Broker]:
+def broker(open_broker: OpenBroker) -> Iterator[TestBroker]:
     """A broker that believes producers, so that a transaction can be lost."""
-    with ottla.Broker(config={"transaction.partition.verification.enable": False}) as running:
+    with open_broker({"transaction.partition.verification.enable": False}) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def admin(broker: ottla.Broker) -> Iterator[ottla.Admin]:
+def admin(broker: TestBroker) -> Iterator[ottla.Admin]:
     with ottla.Admin(broker.bootstrap_servers) as admin:
         yield admin
 
@@ -46,7 +47,7 @@ def place(admin: ottla.Admin, topic: str) -> ottla.TopicPartition:
 
 
 @pytest.fixture
-def producer(broker: ottla.Broker, place: ottla.TopicPartition) -> Iterator[Producer]:
+def producer(broker: TestBroker, place: ottla.TopicPartition) -> Iterator[Producer]:
     """A producer with a transaction open, two records in it."""
     opened = Producer(
         {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": f"of-{place.topic}"}
@@ -60,23 +61,19 @@ def producer(broker: ottla.Broker, place: ottla.TopicPartition) -> Iterator[Prod
     opened.purge()
 
 
-def lose(broker: ottla.Broker, place: ottla.TopicPartition, written_ms: int) -> None:
+def lose(broker: TestBroker, place: ottla.TopicPartition, written_ms: int) -> None:
     """Write to a partition in a transaction that no coordinator knows of."""
     options = BatchOptions(
         producer_id=LOST_PRODUCER, producer_epoch=3, base_sequence=0, is_transactional=True
     )
     data = PartitionProduceData(index=0, records=build([(written_ms, None, b"v", ())], options))
-    with BasicClient(broker.bootstrap_servers) as client:
-        find_topic(client, place.topic)
-        answer: ProduceResponse = client.ask(
-            ProduceRequest(
-                transactional_id="nobody",
-                acks=-1,
-                timeout_ms=1_000,
-                topic_data=(TopicProduceData(name=place.topic, partition_data=(data,)),),
-            ),
-            max_version=VERSION_1_PRODUCE,
-        )
+    request = ProduceRequest(
+        transactional_id="nobody",
+        acks=-1,
+        timeout_ms=1_000,
+        topic_data=(TopicProduceData(name=place.topic, partition_data=(data,)),),
+    )
+    answer = ask(broker.bootstrap_servers, request, ProduceResponse, max_version=VERSION_1_PRODUCE)
     raise_for_code(answer.responses[0].partition_responses[0].error_code)
 
 
@@ -93,10 +90,20 @@ def test_an_open_transaction_is_listed_and_described(
     assert info.started is not None
     only = admin.list_transactions(states=["Ongoing"], producer_ids=[info.producer_id])
     assert [listing.transactional_id for listing in only] == [name]
-    assert admin.list_transactions(states=["CompleteAbort"], pattern="of-topic.*") == []
+    assert admin.list_transactions(states=["CompleteAbort"], producer_ids=[info.producer_id]) == []
     assert admin.list_transactions(older_than=timedelta(hours=1)) == []
     with pytest.raises(RequestError, match="Onging"):
         admin.list_transactions(states=["Onging"])
+
+
+def test_transactions_are_listed_by_a_pattern(
+    broker: TestBroker, admin: ottla.Admin, place: ottla.TopicPartition, producer: Producer
+) -> None:
+    skip_before("4.1", broker, "it knows no patterns of transactional ids (KIP-1152)")
+    name = f"of-{place.topic}"
+    found = admin.list_transactions(pattern=f".f-{place.topic}")
+    assert [listing.transactional_id for listing in found] == [name]
+    assert admin.list_transactions(pattern=f"no-{place.topic}") == []
 
 
 def test_a_partition_knows_who_writes_to_it(
@@ -142,7 +149,7 @@ def test_aborting_what_nobody_uses_makes_no_transactional_id(admin: ottla.Admin)
 
 
 def test_a_hanging_transaction_is_found_and_ended(
-    broker: ottla.Broker, admin: ottla.Admin, place: ottla.TopicPartition
+    broker: TestBroker, admin: ottla.Admin, place: ottla.TopicPartition
 ) -> None:
     lose(broker, place, LONG_AGO_MS)
 
@@ -158,7 +165,7 @@ def test_a_hanging_transaction_is_found_and_ended(
 
 
 def test_a_transaction_that_may_yet_go_on_does_not_hang(
-    broker: ottla.Broker, admin: ottla.Admin, place: ottla.TopicPartition
+    broker: TestBroker, admin: ottla.Admin, place: ottla.TopicPartition
 ) -> None:
     lose(broker, place, int(time.time() * 1000))
 

@@ -1,7 +1,11 @@
 """How a consumer ends, what it makes of values, and that both its faces are alike."""
 
 import asyncio
+import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Collection
 from typing import Any
@@ -266,3 +270,32 @@ def test_control_c_ends_a_long_wait_at_once_and_what_was_processed_is_committed(
     with pytest.raises(KeyboardInterrupt):
         work()
     assert committed(broker, topic, topic) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_is_told_to_make_its_own_consumer(broker: TestBroker, topic: str) -> None:
+    script = """
+        import os, sys
+        import ottla
+        consumer = ottla.Consumer(
+            sys.argv[2], bootstrap_servers=sys.argv[1], auto_offset_reset="earliest"
+        )
+        assert [record.value for record in consumer.poll(20, max_records=1)] == [b"a"]
+        if (child := os.fork()) == 0:
+            try:
+                consumer.poll(1)
+            except ottla.MisuseError as error:
+                consumer.close()
+                os._exit(7 if "make a new client" in str(error) else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert [record.value for record in consumer.poll(20)] == [b"b"]
+        consumer.close()
+    """
+    broker.produce(topic, "a", "b")
+    arguments = [broker.bootstrap_servers, topic]
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), *arguments],
+        check=True,
+        timeout=60,
+    )

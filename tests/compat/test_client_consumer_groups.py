@@ -12,7 +12,9 @@ import confluent_kafka
 import pytest
 
 import ottla
+from ottla.errors import ErrorCode, UnsupportedError
 from ottla.testing import TestBroker
+from tests.kafka_cluster import OpenBroker, skip_before
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
@@ -29,8 +31,8 @@ Partitions = frozenset[ottla.TopicPartition]
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[TestBroker]:
-    with TestBroker(config=FAST_HEARTBEATS) as broker:
+def shared(open_broker: OpenBroker) -> Iterator[TestBroker]:
+    with open_broker(FAST_HEARTBEATS) as broker:
         yield broker
 
 
@@ -70,6 +72,8 @@ class Diary(ottla.RebalanceListener):
 
 
 def member(broker: TestBroker, topic: str, **options: Any) -> "ottla.Consumer[Any, Any]":
+    if options.get("group_protocol") == "consumer":
+        skip_before("4.0", broker, "consumer groups (KIP-848) are a preview")
     given = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 20} | options
     return ottla.Consumer(
         topic,
@@ -229,6 +233,18 @@ def test_a_lost_reply_costs_time_and_nothing_else(broker: TestBroker, topic: str
     ]
 
 
+def test_a_broker_without_consumer_groups_is_told_from_others(
+    broker: TestBroker, topic: str
+) -> None:
+    broker.faults.fail("ConsumerGroupHeartbeat", ErrorCode.UNSUPPORTED_VERSION)
+    with (
+        member(broker, topic, group_protocol="consumer") as ada,
+        pytest.raises(UnsupportedError) as caught,
+    ):
+        poll_until(lambda: False, *polls(ada))
+    assert "group_protocol='classic'" in caught.value.__notes__[0]
+
+
 @pytest.mark.parametrize("options", [KINDS[0], KINDS[4]])
 def test_a_member_survives_a_restart_of_the_broker(
     broker: TestBroker, topic: str, options: dict[str, Any]
@@ -244,7 +260,9 @@ def test_a_member_survives_a_restart_of_the_broker(
         broker.produce(topic, "d", partition=0)
         poll_until(lambda: (0, 3) in seen, note)
         ada.commit()
-        assert ada.committed()[ottla.TopicPartition(topic, 0)] == ottla.OffsetAndMetadata(4, "", 0)
+        committed = ada.committed()[ottla.TopicPartition(topic, 0)]
+        assert committed is not None
+        assert committed.offset == 4
     assert set(seen) == {(p, o) for p in range(4) for o in range(3)} | {(0, 3)}
 
 

@@ -11,13 +11,14 @@ import pytest
 import ottla
 from ottla.errors import ErrorCode
 from ottla.testing import TestBroker
+from tests.kafka_cluster import OpenBroker
 
 SOON_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def faulty() -> Iterator[TestBroker]:
-    with TestBroker() as broker:
+def faulty(open_broker: OpenBroker) -> Iterator[TestBroker]:
+    with open_broker({}) as broker:
         yield broker
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.client.basic.client import BasicClient
-from ottla.client.basic.topics import create_topic, delete_topic
+import ottla
 from ottla.testing import TestBroker
 from tests.broker.served import ServedBroker
 from tests.compat.group_clients import GROUP_CLIENTS, GroupClient
@@ -86,8 +85,8 @@ def test_offsets_outlive_the_broker_process(
     tmp_path: Path, kind: type[GroupClient], end: str
 ) -> None:
     with ServedBroker(tmp_path / "data") as served:
-        with BasicClient(served.bootstrap_servers) as basic:
-            create_topic(basic, "orders")
+        with ottla.Admin(served.bootstrap_servers) as admin:
+            admin.create_topic("orders")
         client = kind(served.bootstrap_servers)
         client.commit("survivors", "orders", 1)
         client.commit("survivors", "orders", 2)
@@ -106,8 +105,8 @@ def test_the_offsets_of_a_deleted_topic_are_gone(
     broker.create_topic(f"{created}-kept")
     client.commit(group, created, 5)
     client.commit(group, f"{created}-kept", 6)
-    with BasicClient(broker.bootstrap_servers) as basic:
-        delete_topic(basic, created)
+    with ottla.Admin(broker.bootstrap_servers) as admin:
+        admin.delete_topic(created)
     assert client.committed(group, created) is None
     assert client.committed(group, f"{created}-kept") == 6
     broker.crash()

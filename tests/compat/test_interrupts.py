@@ -1,21 +1,25 @@
 """Ctrl-C at every moment of a call: it ends the call, and nothing else is heard of it.
 
-A signal strikes between any two lines of ours and of asyncio's.  So a trace function sends one at
-the first line that a call runs, at the second, and so on, until a call comes to its end before.
+A signal strikes between any two lines of ours.  So a trace function sends one at the first line
+of ours that a call runs in the caller's thread, at the second, and so on, until a call comes to its
+end before.  Mostly, though, it strikes while the call waits.
 """
 
 import signal
 import sys
+import threading
+import time
 import warnings
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 import pytest
 
+import ottla
 from ottla.broker.embedded import Broker
-from ottla.client.basic.client import BasicClient
+from ottla.testing import Fault, TestBroker
 
-MOST_LINES = 3_000
+MOST_LINES = 300
 """More than a call has: one that never comes to its end fails the test."""
 
 
@@ -44,7 +48,7 @@ class InterruptAt:
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         if frame.f_code is InterruptAt.__exit__.__code__:
             return None
-        if event == "line":
+        if event == "line" and frame.f_globals["__name__"].startswith("ottla."):
             self._lines_left -= 1
             if self._lines_left == 0:
                 self._place = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
@@ -56,26 +60,46 @@ class InterruptAt:
 def test_an_interrupt_at_any_line_of_a_call_ends_it_and_leaves_nothing_behind(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for line_number in range(1, MOST_LINES):
-        interrupt = InterruptAt(line_number)
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            was_interrupted = is_interrupted(broker, interrupt)
-        heard = [str(warning.message) for warning in warned] + caplog.messages
-        assert heard == [], f"interrupted at {interrupt}"
-        if not was_interrupted:
-            assert line_number > 100, "so short cannot a call be"
-            return
+    with ottla.Admin(broker.bootstrap_servers) as admin:
+        for line_number in range(1, MOST_LINES):
+            interrupt = InterruptAt(line_number)
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                was_interrupted = is_interrupted(admin, interrupt)
+            heard = [str(warning.message) for warning in warned] + caplog.messages
+            assert heard == [], f"interrupted at {interrupt}"
+            admin.list_topics()  # it is as good as before
+            if not was_interrupted:
+                assert line_number > 10, f"a call has more than {line_number} lines"
+                return
     pytest.fail("the call never came to its end")
 
 
-def is_interrupted(broker: Broker, interrupt: InterruptAt) -> bool:
+def is_interrupted(admin: ottla.Admin, interrupt: InterruptAt) -> bool:
     """Whether a call was interrupted before it was over."""
-    with BasicClient(broker.bootstrap_servers) as client:
-        client.metadata(())
-        try:
-            with interrupt:
-                client.metadata(())
-        except KeyboardInterrupt:
-            return True
-        return False
+    try:
+        with interrupt:
+            admin.list_topics()
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def test_an_interrupt_ends_the_wait_for_a_broker_that_does_not_answer() -> None:
+    with TestBroker() as broker, ottla.Admin(broker.bootstrap_servers) as admin:
+        main_thread = threading.main_thread().ident
+        assert main_thread is not None
+        with broker.faults.stall("Metadata") as stalled:
+            interrupter = threading.Thread(target=interrupt_when, args=(stalled, main_thread))
+            interrupter.start()
+            with pytest.raises(KeyboardInterrupt):
+                admin.list_topics()
+            interrupter.join()
+        assert admin.list_topics() == []
+
+
+def interrupt_when(fault: Fault, thread_id: int) -> None:
+    """Send SIGINT to a thread once somebody has met the fault."""
+    while not fault.hit_count:
+        time.sleep(0.001)
+    signal.pthread_kill(thread_id, signal.SIGINT)

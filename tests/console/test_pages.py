@@ -200,7 +200,9 @@ def test_a_group_in_use_is_not_moved(client: TestClient, broker: Broker, topic: 
         assert reader.poll(20)
         shown = wait_for(client, f"/groups/show?id={topic}&to=earliest", "stop them first")
         assert "disabled" in shown
-        wait_for(client, f"/groups/show?id={topic}", "<rect")  # the timeline of its member
+        shown = wait_for(client, f"/groups/show?id={topic}", "<rect")  # the timeline of its member
+        assert "Rebalances" in shown
+        assert "/127.0.0.1" in shown  # who set off the first one
         answer = post(client, f"/groups/reset?id={topic}", to="earliest", at="")
         assert answer.status_code == 409
 

@@ -11,6 +11,7 @@ import pytest
 from ottla.client.config import BOOTSTRAP_VARIABLE
 from ottla.testing import TestBroker
 from tests.examples.cases import CASES, Case
+from tests.kafka_cluster import OpenBroker, clear
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -54,11 +55,15 @@ def own_signals() -> Iterator[None]:
 @pytest.mark.usefixtures("own_signals")
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_the_example_does_what_it_says(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    open_broker: OpenBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     case = CASES[name]
     path = EXAMPLES / f"{name}.py"
-    with TestBroker() as broker:
+    with open_broker({}) as broker:
+        clear(broker)
         monkeypatch.setenv(BOOTSTRAP_VARIABLE, broker.bootstrap_servers)
         if case.before is not None:
             case.before(broker)

@@ -18,6 +18,7 @@ from ottla.records.shapes import (
     MAX_INT64,
     BinaryColumn,
     Columns,
+    Common,
     Section,
     UnwrittenColumns,
 )
@@ -32,6 +33,8 @@ TIMES_MS = st.integers(-1, 2**41) | st.integers(-1, 2**62)
 RECORDS = st.lists(st.tuples(TIMES_MS, FIELDS, FIELDS, HEADERS), max_size=8)
 SOME_RECORDS = st.lists(st.tuples(TIMES_MS, FIELDS, FIELDS, HEADERS), min_size=1, max_size=8)
 INT64S = st.integers(-MAX_INT64 - 1, MAX_INT64)
+
+COMMON = Common(tuple, "orders", 0, 0, 0, (), lambda headers: headers)
 
 Record = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
@@ -113,6 +116,9 @@ def test_twins_agree_on_every_damage(compiled: ModuleType, section: Section) -> 
 
     assert outcome(lambda: compiled.decode(section)) == expected
     assert outcome(lambda: list(compiled.iterate(section))) == expected
+    assert outcome(lambda: compiled.decode_as(section, COMMON)) == outcome(
+        lambda: codec.decode_as(section, COMMON)
+    )
     assert outcome(lambda: compiled.survey(section)) == outcome(lambda: codec.survey(section))
     assert outcome(lambda: compiled.columns([section])) == outcome(lambda: codec.columns([section]))
 

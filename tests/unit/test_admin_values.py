@@ -152,6 +152,11 @@ def test_moments_become_milliseconds_and_words_become_numbers() -> None:
     assert timestamp_ms_of(42) == 42
 
 
+def test_a_moment_without_a_time_zone_is_refused_as_everywhere() -> None:
+    with pytest.raises(ValueError, match="no time zone"):
+        timestamp_ms_of(datetime(2026, 1, 1))  # noqa: DTZ001, that is the point
+
+
 def test_partitions_are_put_together_by_topic() -> None:
     other = TopicPartition("audit", 0)
     assert by_topic([P1, other, P0], lambda tp: tp.partition) == {"orders": (1, 0), "audit": (0,)}

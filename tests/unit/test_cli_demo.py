@@ -1,10 +1,10 @@
-"""The demo shows what it promises, on a batch small enough for a test."""
+"""The demo of the broker shows what it promises, on a batch small enough for a test."""
 
 import pytest
 
-from ottla.cli import demo
 from ottla.cli import main as cli
-from ottla.cli.demo_broker import check
+from ottla.cli.demo import broker as demo
+from ottla.cli.demo.kill import check
 from ottla.errors import BatchError, ErrorCode
 from ottla.records.batch import Batch
 from ottla.records.builder import build
@@ -17,7 +17,7 @@ def bomb() -> bytearray:
 
 
 def test_the_demo_runs_through(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["demo", "--records", "200"]) == cli.OK
+    assert cli.run(["demo", "broker", "--records", "200"]) == cli.OK
     shown = capsys.readouterr()
     assert shown.err == ""
     assert all(codec.label in shown.out for codec in Compression)
@@ -43,7 +43,7 @@ def test_the_demo_shows_columns_where_there_is_pyarrow(capsys: pytest.CaptureFix
 
 
 def test_a_batch_without_records_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["demo", "--records", "0"]) == cli.USAGE
+    assert cli.run(["demo", "broker", "--records", "0"]) == cli.USAGE
     assert "error:" in capsys.readouterr().err
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from ottla.cli.formats import Format, date_text, json_line
 from ottla.cli.inputs import Rules
-from ottla.client.basic.reader import Record
+from ottla.client.headers import Headers
+from ottla.client.records import Record
 from ottla.records.batch import TimestampType
 from ottla.records.shapes import DecodedHeaders
 
@@ -15,7 +16,7 @@ def record(
     value: bytes | None = b"espresso",
     key: bytes | None = b"table-4",
     headers: DecodedHeaders = (("till", b"1"), ("note", None)),
-) -> Record:
+) -> Record[bytes | None, bytes | None]:
     return Record(
         topic="orders",
         partition=3,
@@ -24,7 +25,8 @@ def record(
         timestamp_type=TimestampType.CREATE_TIME,
         key=key,
         value=value,
-        headers=headers,
+        headers=Headers.of_pairs(headers),
+        leader_epoch=0,
     )
 
 
@@ -104,4 +106,4 @@ def test_what_consume_prints_as_json_produce_reads_back(
 
     parsed, _ = Rules(is_json=True).parse(json_line(original), now_ms=0)
 
-    assert parsed == (original.timestamp_ms, key, value, original.headers)
+    assert parsed == (original.timestamp_ms, key, value, original.headers.pairs)

@@ -61,7 +61,7 @@ def test_rebalances_between_two_looks_are_all_told() -> None:
 def test_the_end_of_a_rebalance_is_news_and_one_that_was_overtaken_says_so() -> None:
     began = rebalance("eve", NOW_MS - 100)
     ended = rebalance("eve", NOW_MS - 100, NOW_MS)
-    overtaken = rebalance("eve", NOW_MS - 100, NOW_MS, generation_id=-1)
+    overtaken = rebalance("eve", NOW_MS - 100, NOW_MS, generation=None)
     before = sight(told=story(rebalances=[began]))
 
     ((_, text),) = news(before, sight(told=story(rebalances=[ended])))

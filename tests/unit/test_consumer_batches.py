@@ -10,7 +10,6 @@ from ottla.client.headers import Headers
 from ottla.client.records import (
     Batch,
     OffsetAndMetadata,
-    Portion,
     Record,
     Serdes,
     Span,
@@ -19,18 +18,19 @@ from ottla.client.records import (
 from ottla.client.serdes import JSON, UTF8
 from ottla.errors import SerializationError
 from ottla.model import TopicPartition
+from ottla.records.batch import Batch as LoggedBatch
 from ottla.records.batch import TimestampType
-from tests.consumer_samples import OTHER, TP
+from ottla.records.builder import build
+from tests.consumer_samples import OTHER, TP, chunk, record_at
 
 
-def portion(tp: TopicPartition, *rows: tuple[int, bytes | None]) -> Portion:
-    decoded = [(offset, 1_500, None, value, ()) for offset, value in rows]
-    return Portion(tp, TimestampType.CREATE_TIME, 3, decoded)
+def portion(tp: TopicPartition, *rows: tuple[int, bytes | None]) -> list[Record[Any, Any]]:
+    return [record_at(tp, offset, value, 1_500, leader_epoch=3) for offset, value in rows]
 
 
-def batch(*portions: Portion, **options: Any) -> Batch[Any, Any]:
-    spans = {p.tp: Span(p.rows[0][0] - 1, p.rows[-1][0] + 2, 3) for p in portions}
-    return Batch(portions, spans, **options)
+def batch(*portions: list[Record[Any, Any]], **options: Any) -> Batch[Any, Any]:
+    spans = {p[0].tp: Span(p[0].offset - 1, p[-1].offset + 2, 3) for p in portions}
+    return Batch([each for p in portions for each in p], spans, **options)
 
 
 def test_a_record_knows_its_place_and_time() -> None:
@@ -50,10 +50,10 @@ def test_a_record_cannot_be_changed() -> None:
 
 
 def test_headers_keep_their_order_and_repetitions() -> None:
-    rows = [(0, 0, None, None, (("a", b"1"), ("a", b"2")))]
-    made: Batch[Any, Any] = Batch([Portion(TP, TimestampType.CREATE_TIME, 0, rows)], {})
-    assert list(made[0].headers) == [("a", b"1"), ("a", b"2")]
-    assert made[0].headers.get("a") == b"2"
+    written = LoggedBatch.parse(build([(0, None, None, (("a", b"1"), ("a", b"2")))]))
+    (read,) = chunk(0, [written]).take(1) or []
+    assert list(read.headers) == [("a", b"1"), ("a", b"2")]
+    assert read.headers.get("a") == b"2"
 
 
 def test_a_batch_is_a_sequence_of_all_its_partitions() -> None:

@@ -1,17 +1,15 @@
 """Progress: a record is done when the next one is asked for, and not before."""
 
 from ottla.client.consumer.progress import Cursor, Offsets, Progress
-from ottla.client.records import Batch, OffsetAndMetadata, Portion, Span
+from ottla.client.records import Batch, OffsetAndMetadata, Span
 from ottla.model import TopicPartition
-from ottla.records.batch import TimestampType
-from tests.consumer_samples import OTHER, TP
+from tests.consumer_samples import OTHER, TP, record_at
 
 
 def batch(*tps: TopicPartition) -> "Batch[bytes | None, bytes | None]":
     """Two records of each partition, from offset 0 on."""
-    rows = [(offset, 0, None, b"", ()) for offset in range(2)]
-    portions = [Portion(tp, TimestampType.CREATE_TIME, 0, list(rows)) for tp in tps]
-    return Batch(portions, {tp: Span(0, 2) for tp in tps})
+    records = [record_at(tp, offset) for tp in tps for offset in range(2)]
+    return Batch(records, {tp: Span(0, 2) for tp in tps})
 
 
 def at(**offsets: int) -> Offsets:

@@ -28,8 +28,7 @@ def put(shelf: Shelf, tp: TopicPartition, *batches: Batch, number: int | None = 
 
 def taken(shelf: Shelf, limit: int = 100) -> list[tuple[int, int]]:
     """Partition and offset of each record that a poll would get."""
-    portions = shelf.take(limit).portions
-    return [(p.tp.partition, row[0]) for p in portions for row in p.rows]
+    return [(record.partition, record.offset) for record in shelf.take(limit).records]
 
 
 def test_spans_chain_over_polls_markers_and_empty_fetches() -> None:
@@ -155,3 +154,26 @@ def test_a_partition_has_room_until_enough_chunks_are_queued() -> None:
 def test_a_partition_that_is_not_assigned_is_a_clear_error() -> None:
     with pytest.raises(MisuseError, match="orders-0 is not assigned"):
         Shelf().require(TP)
+
+
+def test_room_is_told_of_only_where_it_was_missed() -> None:
+    shelf = shelf_at(0, TP)
+    put(shelf, TP, plain_batch(0, 1))
+    put(shelf, TP, plain_batch(1, 1))
+    assert shelf.look_for_room(3, 1_000_000)
+    taken(shelf, 1)
+    assert not shelf.has_room, "nobody waits for it"
+
+    put(shelf, TP, plain_batch(2, 1))
+    assert shelf.look_for_room(2, 1_000_000)
+    taken(shelf, 1)
+    assert shelf.has_room
+
+
+def test_partitions_that_are_full_together_miss_room_too() -> None:
+    shelf = shelf_at(0, TP, OTHER)
+    put(shelf, TP, plain_batch(0, 1))
+    put(shelf, OTHER, plain_batch(0, 1))
+    assert not shelf.look_for_room(3, shelf.queued_bytes)
+    taken(shelf, 1)
+    assert shelf.has_room

@@ -1,9 +1,11 @@
 """Futures, callbacks, and failures that nobody looked at."""
 
 import asyncio
+import gc
 import logging
 import threading
 from concurrent.futures import Future, as_completed, wait
+from typing import Any
 
 import pytest
 
@@ -228,3 +230,89 @@ def test_a_future_can_be_awaited_through_the_standard_library() -> None:
         return await wrapped
 
     assert asyncio.run(main()).offset == 100
+
+
+def test_what_a_transaction_told_is_not_complained_about_by_the_event_loop() -> None:
+    complaints: list[Any] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about))
+        made = delivery()
+        made.awaitable(0, 1)
+        delivered(made, count=1, error=GONE)
+        assert len(made.unseen()) == 1
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    gc.collect()
+    assert complaints == []
+
+
+def test_failures_that_were_only_counted_are_told_though_all_others_were_seen() -> None:
+    failures = Failures()
+    for number in range(1001):
+        made = delivery()
+        delivered(made, count=1, error=GONE)
+        if number:
+            made.see(0)
+        failures.add(made)
+    told = failures.take()
+    assert told is not None
+    assert told.message == "1 record was not delivered"
+    assert [error.__cause__ for error in told.exceptions] == [GONE]
+    assert failures.take() is None
+
+
+def test_a_thread_that_waits_wakes_with_the_outcome() -> None:
+    hastened: list[str] = []
+    made = Delivery("orders", 3, lambda: hastened.append("now"))
+    found: list[RecordMetadata] = []
+    thread = threading.Thread(
+        target=lambda: found.append(DeliveryFuture(made, 1, 7).result(SOON_S))
+    )
+    thread.start()
+    while not made._sleepers:
+        assert thread.is_alive()
+    delivered(made)
+    thread.join(SOON_S)
+    assert found == [RecordMetadata("orders", 3, 101, 7)]
+    assert hastened == ["now"]
+
+
+def test_who_waits_too_briefly_is_told_so_and_may_ask_again() -> None:
+    made = delivery()
+    future = DeliveryFuture(made, 0, 0)
+    with pytest.raises(TimeoutError):
+        future.result(0)
+    delivered(made)
+    assert future.result(0).offset == 100
+
+
+def test_a_failure_whose_asyncio_future_was_dropped_is_told_by_failures() -> None:
+    made, failures = delivery(), Failures()
+
+    async def story() -> None:
+        kept = made.awaitable(0, 0)
+        made.awaitable(1, 0)  # nobody looks at this one
+        made.settle(Outcome(0, 2, -1, -1, GONE))
+        failures.add(made)
+        with pytest.raises(DeliveryError):
+            await kept
+
+    asyncio.run(story())
+    told = failures.take()
+    assert told is not None
+    assert "1 record was not delivered" in str(told)
+
+
+def test_an_asyncio_future_that_is_held_by_its_callback_alone_is_told() -> None:
+    made, told = delivery(), []
+
+    async def story() -> None:
+        made.awaitable(0, 0).add_done_callback(lambda done: told.append(done.result().offset))
+        delivered(made)
+        for _ in range(3):  # it is told in one turn of the loop, and calls back in the next
+            await asyncio.sleep(0)
+
+    asyncio.run(story())
+    assert told == [100]

@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -12,6 +12,7 @@ from ottla.records.rows import BinaryColumnWriter
 from ottla.records.shapes import (
     MAX_BODY_BYTES,
     BinaryColumn,
+    Common,
     HeaderColumn,
     Section,
     Survey,
@@ -55,6 +56,33 @@ def test_those_bytes_are_read_back(twin: ModuleType) -> None:
 
     assert twin.decode(section(KNOWN_RECORD)) == expected
     assert list(twin.iterate(section(KNOWN_RECORD))) == expected
+
+
+class Handed(NamedTuple):
+    """What a reader of records makes of them."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: object
+    timestamp_ms: int
+    timestamp_type: int
+    leader_epoch: int
+
+
+def test_records_are_made_as_the_tuples_that_a_reader_wants(twin: ModuleType) -> None:
+    common = Common(Handed, "orders", 3, 1, 7, "none", list)
+    bare = twin.encode([(NOW_MS, None, b"", ())]).data
+    (made,) = twin.decode_as(section(KNOWN_RECORD), common)
+    (plain,) = twin.decode_as(section(bare), common)
+
+    assert type(made) is Handed
+    assert made == ("orders", 3, 100, b"k", b"hello", [("h", None)], NOW_MS + 5, 1, 7)
+    assert plain == Handed("orders", 3, 100, None, b"", "none", NOW_MS, 1, 7)
+    with pytest.raises(BatchError):
+        twin.decode_as(section(KNOWN_RECORD[:-1]), common)
 
 
 def test_a_null_is_not_an_empty_string(twin: ModuleType) -> None:

@@ -199,6 +199,7 @@ def test_alarms_ring_again() -> None:
         ({"duration_filter": 4999}, ["a", "b"]),
         ({"transactional_id_pattern": "[b-z]"}, ["b"]),
         ({"transactional_id_pattern": ""}, ["a", "b"]),
+        ({"transactional_id_pattern": "(a+)+|(.*.*)*c"}, ["a"]),
     ],
 )
 def test_lists_have_what_passes_all_filters(filters: dict[str, object], found: list[str]) -> None:
@@ -208,6 +209,14 @@ def test_lists_have_what_passes_all_filters(filters: dict[str, object], found: l
     desk.now_ms += 5000
 
     assert [state.transactional_id for state in desk.list(**filters).transaction_states] == found
+
+
+def test_a_pattern_with_countless_ways_holds_up_nobody() -> None:
+    """With one way after the other, this would take years."""
+    desk = Desk()
+    desk.producer(transactional_id="a" * 200 + "!")
+
+    assert desk.list(transactional_id_pattern="(a+)+").transaction_states == ()
 
 
 def test_a_list_names_filters_that_mean_nothing() -> None:

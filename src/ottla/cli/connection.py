@@ -1,37 +1,116 @@
 """Which broker a command talks to: `-b`, else `OTTLA_BOOTSTRAP`, else this machine.
 
-The client is imported when a connection is opened: a command that only prints its help does
-without.
+Clients are imported when they are made: a command that only prints its help does without.  Who
+types a command wants to know at once if nobody is there, so each address is tried once.  A broker
+that goes away later is waited for, as long as `--timeout` says; what the client has to tell about
+it meanwhile goes to stderr.
 """
 
 import functools
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import click
 
 from ottla.values import dataclass
 
 if TYPE_CHECKING:
-    from ottla.client.basic.client import BasicClient
+    from typing import Unpack
+
+    from ottla.client.admin.admin import Admin, AdminOptions
+    from ottla.client.consumer.consumer import Consumer
+    from ottla.client.consumer.options import ConsumerOptions
+    from ottla.client.producer.producer import Producer
+    from ottla.client.producer.settings import ProducerSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+CLIENT_ID: Final = "ottla-cli"
+
+
+class _Client(Protocol):
+    def connect(self, timeout: float | None = None, *, once: bool = False) -> None: ...
+
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Client)
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where to connect, and how patient to be."""
+    """Where to connect, and how patient to be.  Use what its methods return with `with`."""
 
     bootstrap: str
     timeout_s: float
+    is_quiet: bool = False
+    """Whether to keep to ourselves what clients warn of."""
 
-    def open(self) -> "BasicClient":
-        """A client; nothing is sent before it is asked something.  Use it with `with`."""
-        from ottla.client.basic.client import BasicClient
+    @property
+    def timeout_ms(self) -> int:
+        return max(2, int(self.timeout_s * 1000))
 
-        return BasicClient(self.bootstrap, timeout_s=self.timeout_s)
+    def admin(self, **options: "Unpack[AdminOptions]") -> "Admin":
+        """An admin client that has reached a broker."""
+        from ottla.client.admin.admin import Admin
+
+        return self._connected(Admin(self.bootstrap, **{**self._common(), **options}))
+
+    def producer(self, **options: "Unpack[ProducerSettings]") -> "Producer[Any, Any]":
+        """A producer that has reached a broker.  A record has `--timeout` to be acknowledged."""
+        from ottla.client.producer.producer import Producer
+
+        linger_ms = min(options.pop("linger_ms", 0), self.timeout_ms / 2)
+        timeouts: ProducerSettings = {
+            "linger_ms": linger_ms,
+            "request_timeout_ms": int(self.timeout_ms - linger_ms),
+            "delivery_timeout_ms": self.timeout_ms,
+            "max_block_ms": self.timeout_ms,
+        }
+        return self._connected(
+            Producer(self.bootstrap, **{**self._common(), **timeouts, **options})
+        )
+
+    def consumer(self, **options: "Unpack[ConsumerOptions]") -> "Consumer[Any, Any]":
+        """A consumer without a group that has reached a broker."""
+        from ottla.client.consumer.consumer import Consumer
+
+        return self._connected(
+            Consumer(bootstrap_servers=self.bootstrap, **{**self._common(), **options})
+        )
+
+    def _common(self) -> dict[str, Any]:
+        return {
+            "client_id": CLIENT_ID,
+            "request_timeout_ms": self.timeout_ms,
+            "default_api_timeout_ms": self.timeout_ms,
+        }
+
+    def _connected(self, client: C) -> C:
+        warnings = logging.getLogger("ottla.client")
+        warnings.removeHandler(_TOLD)
+        warnings.addHandler(_UNTOLD)  # why there is no connection is raised, too
+        try:
+            client.connect(once=True)
+        except BaseException:
+            client.close()
+            raise
+        if not self.is_quiet:
+            warnings.addHandler(_TOLD)
+        return client
+
+
+class _Warnings(logging.Handler):
+    """Shows on stderr what a client warns of while a command goes on."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"warning: {record.getMessage()}", err=True)
+
+
+_TOLD: Final = _Warnings(logging.WARNING)
+_UNTOLD: Final = logging.NullHandler()
 
 
 def connection_options(command: Command) -> Command:

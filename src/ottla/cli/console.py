@@ -49,9 +49,9 @@ def command(
     until_eof: bool,
     connection: Connection,
 ) -> None:
-    """Show a cluster in a browser: topics, messages, groups, transactions, brokers.
+    """Show a cluster in a browser.
 
-    It works with Apache Kafka as well.
+    Topics, messages, groups, transactions and brokers; Apache Kafka's as well.
 
     \b
     Examples:

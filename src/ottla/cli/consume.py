@@ -5,9 +5,9 @@ where the partitions ended when it began.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,17 +15,14 @@ from ottla.cli.connection import Connection, connection_options
 from ottla.cli.formats import Format, json_line
 from ottla.cli.offsets import END, START, Place, as_place, resolve
 from ottla.cli.output import Output, format_option, verbose_option
+from ottla.cli.reading import POLL_RECORDS, batches_until
 from ottla.errors import ErrorCode, NotFoundError
 from ottla.model import TopicPartition
 from ottla.values import dataclass
 
 if TYPE_CHECKING:
-    from ottla.client.basic.client import BasicClient
-    from ottla.client.basic.reader import Record
-    from ottla.client.basic.topics import TopicInfo
-
-FOLLOW_WAIT_MS: Final = 500
-"""How long a broker may hold a fetch open; Ctrl-C is heard at once all the same."""
+    from ottla.client.admin.admin import Admin
+    from ottla.client.records import Record
 
 VALUES_ONLY: Final = "%s"
 
@@ -112,67 +109,62 @@ def command(
         read_committed=read_committed,
     )
     stream = sys.stdout.buffer
-    with connection.open() as client:
-        # Whoever reads our output sees all that is there while we wait for more.
-        records = read(client, topics, span, before_wait=stream.flush)
+    # Whoever reads our output sees all that is there while we wait for more.
+    with closing(read(connection, topics, span, before_wait=stream.flush)) as records:
         for record in _at_most(records, count):
             stream.write(json_line(record) if output.is_json else line_format.line(record))
         stream.flush()
 
 
 def read(
-    client: "BasicClient",
+    connection: Connection,
     names: Iterable[str],
     span: Span,
     *,
     before_wait: Callable[[], object] = lambda: None,
-) -> Iterator["Record"]:
+) -> Generator["Record[Any, Any]", None, None]:
     """The records of a span, each partition in order."""
-    from ottla.client.basic.reader import fetch
-    from ottla.client.basic.topics import find_topic
-
-    topics = [_only(find_topic(client, name), span.partitions) for name in dict.fromkeys(names)]
-    leaders = {
-        TopicPartition(topic.name, p.index): p.leader_id
-        for topic in topics
-        for p in topic.partitions
-    }
-    positions = resolve(client, topics, span.first)
-    ends: dict[TopicPartition, int] = {}
-    if span.last is not None:
-        ends = resolve(client, topics, span.last, read_committed=span.read_committed)
-        positions = {key: at for key, at in positions.items() if at < ends[key]}
-    while positions:
-        before_wait()
-        for part in fetch(
-            client,
-            positions,
-            leaders,
-            max_wait_ms=min(FOLLOW_WAIT_MS, client.timeout_ms // 2),
-            read_committed=span.read_committed,
-        ):
-            end_offset = ends.get(part.partition)
-            for record in part.records():
-                if end_offset is not None and record.offset >= end_offset:
-                    break
-                yield record
-            positions[part.partition] = part.next_offset
-            if end_offset is not None and part.next_offset >= end_offset:
-                del positions[part.partition]
+    with connection.admin() as admin:
+        partitions = _chosen(admin, list(dict.fromkeys(names)), span.partitions)
+        positions = resolve(admin, partitions, span.first)
+        ends = None
+        if span.last is not None:
+            ends = resolve(admin, partitions, span.last, read_committed=span.read_committed)
+            positions = {key: at for key, at in positions.items() if at < ends[key]}
+    if not positions:
+        return
+    with connection.consumer(
+        auto_offset_reset="none",
+        isolation_level="read_committed" if span.read_committed else "read_uncommitted",
+        max_poll_records=POLL_RECORDS,
+    ) as consumer:
+        consumer.assign(positions)
+        if ends is None:
+            while True:
+                before_wait()
+                yield from consumer.poll()
+        wanted = {key: ends[key] for key in positions}
+        for batch in batches_until(wanted, consumer, connection.timeout_s, before_wait=before_wait):
+            yield from (record for record in batch if record.offset < ends[record.tp])
 
 
-def _only(topic: "TopicInfo", wanted: frozenset[int]) -> "TopicInfo":
+def _chosen(admin: "Admin", names: list[str], wanted: frozenset[int]) -> list[TopicPartition]:
+    """All partitions of the topics, or those that are wanted of each."""
+    found = admin.list_partitions(names)
     if not wanted:
-        return topic
-    if missing := wanted - {p.index for p in topic.partitions}:
-        raise NotFoundError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"topic {topic.name!r} has no partition {min(missing)}",
-        )
-    return replace(topic, partitions=tuple(p for p in topic.partitions if p.index in wanted))
+        return found
+    for name in names:
+        if missing := wanted - {key.partition for key in found if key.topic == name}:
+            raise NotFoundError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {name!r} has no partition {min(missing)}",
+            )
+    return [key for key in found if key.partition in wanted]
 
 
-def _at_most(records: Iterator["Record"], count: int | None) -> Iterator["Record"]:
+def _at_most(
+    records: Iterator["Record[Any, Any]"], count: int | None
+) -> Iterator["Record[Any, Any]"]:
     """Like `islice`, but asks for nothing beyond the last: a follower would wait for it."""
     if count == 0:
         return

@@ -16,7 +16,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ottla.client.basic.reader import Record
+    from ottla.client.records import Record as AnyRecord
+
+    Record = AnyRecord[bytes | None, bytes | None]
 
 _TOKEN: Final = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)|([%\\])", re.DOTALL)
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}

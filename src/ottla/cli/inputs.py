@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from io import UnsupportedOperation
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from ottla.records.shapes import Unwritten
 from ottla.values import dataclass
 
 CHUNK_BYTES: Final = 256 * 1024
@@ -67,8 +66,12 @@ def _has_more(stream: BinaryIO) -> bool:
     return bool(ready)
 
 
+Outgoing = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+"""Timestamp, key, value and headers of a record."""
+
+
 class Parsed(NamedTuple):
-    record: Unwritten
+    record: Outgoing
     partition: int | None
 
 

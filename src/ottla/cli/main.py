@@ -22,6 +22,7 @@ from ottla.errors import (
     ConflictError,
     ConnectError,
     DeadlineError,
+    DeliveryError,
     DeniedError,
     NotFoundError,
     OttlaError,
@@ -30,10 +31,13 @@ from ottla.errors import (
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "bench": ("ottla.cli.bench.group", "Measure a broker: records and bytes a second, live."),
+    "console": ("ottla.cli.console", "Show a cluster in a browser."),
     "consume": ("ottla.cli.consume", "Print the records of topics."),
-    "demo": ("ottla.cli.demo", "Show what stands today, in a few seconds."),
+    "demo": ("ottla.cli.demo.group", "Show a pipeline, or a broker, that is killed at work."),
+    "doctor": ("ottla.cli.doctor.group", "Say what is missing here, and how to get it."),
     "group": ("ottla.cli.group.group", "Show, move and delete consumer groups."),
     "log": ("ottla.cli.log.group", "Look into the files of a data directory."),
+    "pipeline": ("ottla.cli.pipeline.group", "Run pipelines on Spark, and see how they do."),
     "produce": ("ottla.cli.produce", "Write records to a topic."),
     "serve": ("ottla.cli.serve", "Run a broker."),
     "topic": ("ottla.cli.topic.group", "Create, show, change and delete topics."),
@@ -113,6 +117,8 @@ def report(error: BaseException, output: Output) -> int:
 
 def exit_code(error: OttlaError) -> int:
     """The exit code of the first kind of failure that `error` is."""
+    if isinstance(error, DeliveryError):
+        error = error.cause
     return next((n for kind, n in EXIT_CODES.items() if isinstance(error, kind)), UNEXPECTED)
 
 
@@ -120,6 +126,8 @@ def _hint(error: OttlaError) -> str:
     notes: list[str] = getattr(error, "__notes__", [])
     if notes:
         return notes[0]
+    if isinstance(error, DeliveryError):
+        error = error.cause
     if isinstance(error, BrokerError | BatchError):
         return error.code.advice
     if isinstance(error, ConnectError):

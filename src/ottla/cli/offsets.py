@@ -13,7 +13,7 @@
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -24,8 +24,8 @@ from ottla.model import TopicPartition
 from ottla.values import dataclass
 
 if TYPE_CHECKING:
-    from ottla.client.basic.client import BasicClient
-    from ottla.client.basic.topics import TopicInfo
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.positions import Isolation, When
 
 _AGE: Final = re.compile(r"-(\d+)([smhd])")
 _AGE_UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -129,19 +129,19 @@ def _unbounded(place: Place, start_offset: int, end_offset: int, offset_at_time:
 
 
 def resolve(
-    client: "BasicClient",
-    topics: Iterable["TopicInfo"],
+    admin: "Admin",
+    partitions: Collection[TopicPartition],
     place: Place,
     *,
     read_committed: bool = False,
 ) -> dict[TopicPartition, int]:
     """Ask the brokers where a place is in each partition."""
-    from ottla.client.basic.topics import EARLIEST, LATEST, offsets_at
 
-    asked = list(topics)
-    starts = offsets_at(client, asked, EARLIEST)
-    ends = offsets_at(client, asked, LATEST, read_committed=read_committed)
-    at_time: Offsets = {}
-    if place.anchor is Anchor.TIME:
-        at_time = offsets_at(client, asked, place.amount)
+    def offsets(at: "When", isolation: "Isolation" = "read_uncommitted") -> Offsets:
+        found = admin.list_offsets(partitions, at=at, isolation_level=isolation)
+        return {key: -1 if offset is None else offset for key, offset in found.items()}
+
+    starts = offsets("earliest")
+    ends = offsets("latest", "read_committed" if read_committed else "read_uncommitted")
+    at_time = offsets(max(0, place.amount)) if place.anchor is Anchor.TIME else {}
     return settle(place, starts, ends, at_time)

@@ -1,8 +1,9 @@
 """`ottla produce`: lines to records.
 
 Records are sent when a batch is full, and whenever the input has nothing more for the moment: a
-line that somebody types is on its way at once.  What was acknowledged is counted, and said in the
-end, also when something went wrong.
+line that somebody types is on its way at once.  A broker that goes away is waited for, as long as
+`--timeout` says, and gets no record twice.  What was acknowledged is counted, and said in the end,
+also when something went wrong.
 """
 
 import sys
@@ -10,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -20,12 +21,10 @@ from ottla.cli.output import Output, PartialError, format_option, verbose_option
 from ottla.cli.progress import Progress, progress_bar
 from ottla.cli.quantities import counted, human_size
 from ottla.cli.settings import parse_pair
+from ottla.cli.writing import Writer, producer_for
 from ottla.errors import OttlaError
 
-if TYPE_CHECKING:
-    from ottla.client.basic.writer import Writer
-
-ACKS: Final = {"all": -1, "1": 1, "0": 0}
+ACKS: Final = ("all", "1", "0")
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -61,7 +60,7 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 @click.option("--compression", type=click.Choice(CODECS), default="none", show_default=True)
 @click.option(
     "--acks",
-    type=click.Choice(list(ACKS)),
+    type=click.Choice(ACKS),
     default="all",
     show_default=True,
     help="Who must have a record before it counts as written.",
@@ -85,29 +84,19 @@ def command(
 
     Each VALUE is a record; without any, each line of stdin or of a file is one.
     """
-    from ottla.client.basic.topics import find_topic
-    from ottla.client.basic.writer import Writer
-    from ottla.records.compression import Compression
-
     if values and path is not None:
         raise click.UsageError("values and --file cannot be given at a time")
     rules = _rules(**options)
     started = time.monotonic()
-    with connection.open() as client:
-        writer = Writer(
-            client,
-            find_topic(client, topic, create=True),
-            acks=ACKS[acks],
-            compression=Compression.named(compression),
-        )
+    with producer_for(connection, acks=acks, compression=compression) as producer:
+        writer = Writer(producer, topic)
+        writer.find_topic(connection.timeout_s)
         with _source(values, path) as (lines, progress), _counted(writer):
             write_lines(writer, rules, lines, progress)
-    _tell(output, topic, writer, time.monotonic() - started)
+        _tell(output, topic, writer, time.monotonic() - started)
 
 
-def write_lines(
-    writer: "Writer", rules: Rules, groups: Iterator[Lines], progress: Progress
-) -> None:
+def write_lines(writer: Writer, rules: Rules, groups: Iterator[Lines], progress: Progress) -> None:
     """Write all lines, each group as it comes; `InputError` names the line that is no record."""
     number = 0
     for lines, size_bytes, is_drained in groups:
@@ -173,36 +162,38 @@ def _source(
 
 
 @contextmanager
-def _counted(writer: "Writer") -> Iterator[None]:
+def _counted(writer: Writer) -> Iterator[None]:
     """If something goes wrong in the middle, say how much is written."""
     try:
         yield
     except (OttlaError, InputError) as error:
-        written = writer.written
-        if not written.record_count:
+        writer.settle()
+        tally = writer.tally
+        if not tally.record_count:
             if isinstance(error, InputError):
                 raise click.UsageError(str(error)) from None
             raise
-        unknown = written.unacknowledged_count
-        rest = f", {unknown} may be written" if unknown else ""
-        raise PartialError(
-            f"{error} (before that, {counted(written.record_count, 'record')} got written{rest})"
-        ) from error
+        written = f"{counted(tally.record_count - tally.later_count, 'record')} got written"
+        if tally.later_count:
+            written += f", {tally.later_count} after it"
+        if tally.doubtful_count:
+            written += f", {tally.doubtful_count} may be written"
+        raise PartialError(f"{error} (before that, {written})") from error
 
 
-def _tell(output: Output, topic: str, writer: "Writer", seconds: float) -> None:
-    written = writer.written
+def _tell(output: Output, topic: str, writer: Writer, seconds: float) -> None:
+    tally = writer.tally
     if output.is_json:
         output.json_line(
             {
                 "topic": topic,
-                "records": written.record_count,
-                "bytes": written.value_bytes,
-                "sent_bytes": written.sent_bytes,
+                "records": tally.record_count,
+                "bytes": tally.value_bytes,
+                "sent_bytes": writer.sent_bytes,
                 "seconds": round(seconds, 3),
             }
         )
         return
-    sizes = f"{human_size(written.value_bytes)} → {human_size(written.sent_bytes)}"
-    records = counted(written.record_count, "record")
+    sizes = f"{human_size(tally.value_bytes)} → {human_size(writer.sent_bytes)}"
+    records = counted(tally.record_count, "record")
     output.say(f"produced {records} ({sizes}) to {topic} in {seconds:.1f} s")

@@ -86,6 +86,11 @@ def about(duration_ms: int) -> str:
     return f"{seconds / 86_400:.0f} days"
 
 
+def as_ms(when: datetime) -> int:
+    """A moment in milliseconds since 1970."""
+    return round(when.timestamp() * 1000)
+
+
 def local_time(time_ms: int) -> str:
     """`2026-11-15 16:00:03`, by the clock on the wall."""
     return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -7,18 +7,19 @@ can ask), then whatever they are made of, from the top:
 
     faces        Driver: an Engine and the thread it runs on; run_blocking, run_async, close
     engine       its life, what it knows: start, connect, topic, refresh, features, spawn, close
-    asking       Asker, the other half of Engine: ask, call, repeat, post, tell, is_ready
+    asking       Asker, the other half of Engine: ask, call, repeat, post, hand, tell, is_ready
     targets      whom to ask: a node id, ANY, CONTROLLER, LeaderOf, group(), transaction()
     router       target -> connection; who is looked for, who is forgotten
     keeper       asks for metadata when it is due, and lets others wait for it
     links, link  one Link for each node and lane; connects, authenticates, tries again
-    connection   one connection: correlation ids, order, room, timeouts
+    connection   one connection: correlation ids, order, room, timeouts;  buffers  for its answers
     handshake    ApiVersions and SASL, the first words on it
     retries      deadlines, and doing again what failed
+    duty         work that is done whenever there may be something to do
 
 Pure machines, tested without a loop: `metadata` and `cluster_view` (topics, leaders, epochs),
 `coordinators`, `node_state` (states, back-off, least loaded), `backoff`, `versions`, `sasl`,
-`addresses`, `metrics`.  Settings: `config`, and `producer.config`, `consumer.config`,
+`addresses`, `durations`, `metrics`.  Settings: `config`, and `producer.config`, `consumer.config`,
 `admin.config` on top of it.
 
 How a client is put together:
@@ -47,11 +48,9 @@ What may be relied on:
   engine refresh metadata and forget coordinators.  Who uses `ask` or `post` tells `hear` himself.
 - Coordinators of groups have a connection of their own ("lane"), so heartbeats never wait behind a
   fetch; `lane=` does the same for anything else.
-- Records in an answer are views of a buffer that belongs to that answer alone.
+- Records in an answer are views of a buffer that belongs to that answer alone, as long as there is
+  a view of it.
 - Tasks of a client are started with `Engine.spawn`.  A crash is logged, and closes the client.
 - Times inside are integer milliseconds of `Engine.now_ms`, which never jumps; timestamps of records
   come from `ports.clock`.
-
-`basic` is what the commands of the CLI use today: internal, blocking, one request at a time where
-that is enough.  It goes when the commands move to the clients above.
 """

@@ -84,6 +84,27 @@ class Asker:
         version = _version(connection, _api(request, answer), None, max_version)
         return self._sent(connection, request, version, timeout_ms)
 
+    def hand(
+        self,
+        request: Any,
+        answer: type[A],
+        then: Callable[[A | OttlaError], None],
+        *,
+        to: int,
+        timeout_ms: int | None = None,
+        max_version: int | None = None,
+        lane: str = MAIN,
+    ) -> None:
+        """Like `post`, and `then` is called with the answer, or the error, as soon as it is there.
+
+        That is at once, in the middle of reading: it saves two turns of the loop for each request
+        of those who send many.  Raises what `post` raises, and then does not call `then`.
+        """
+        connection = self._ready(to, lane)
+        version = _version(connection, _api(request, answer), None, max_version)
+        limit_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
+        connection.ask(request, version, then, timeout_ms=limit_ms)
+
     def tell(self, request: Any, *, to: int, max_version: int | None = None) -> None:
         """Like `post`, for a request that is never answered: a Produce with acks=0."""
         connection = self._ready(to, MAIN)

@@ -4,8 +4,9 @@ Pure: whoever asks brings the luck, a random number in [0, 1), so that clients w
 do not come back together.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from ottla.values import dataclass
 
 JITTER: Final = 0.2
 _MAX_DOUBLINGS: Final = 32

@@ -5,13 +5,14 @@ lock, and one that is held stays consistent.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import NamedTuple
 
 from ottla.client.addresses import Address
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 from ottla.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,

@@ -8,14 +8,18 @@ Records in an answer are views of its frame, which belongs to the answer alone.
 """
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from ottla.client.buffers import ViewedBuffers
 from ottla.client.metrics import Metrics
+from ottla.client.tls import refusal
 from ottla.client.versions import BrokerVersions
 from ottla.errors import OttlaError, TransportError, WireError
+from ottla.values import dataclass
 from ottla.wire.frame import FrameReader, Part, with_size
 from ottla.wire.header import decode_response, encode_request
 from ottla.wire.registry import Api, ApiKey, api
@@ -23,10 +27,13 @@ from ottla.wire.registry import Api, ApiKey, api
 _HIGH_WATER_BYTES: Final = 1024 * 1024
 """Beyond this, what was written waits in the process: the peer is slower than we are."""
 
-_WORTH_A_CALL_BYTES: Final = 64 * 1024
-"""To copy so much takes longer than to ask the kernel once more."""
+_MAX_PARTS: Final = 1024
+"""How many the system takes at once."""
 
 _CORRELATION_MASK: Final = 0x7FFF_FFFF
+
+Then = Callable[[Any], None]
+"""What is called with the body of an answer, or with the `OttlaError` that tells why none came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +47,8 @@ class ConnectionOptions:
     receive_buffer_bytes: int
     scratch: memoryview
     """Where bytes arrive; shared by the connections of one loop, see `ottla.wire.frame`."""
+    buffers: ViewedBuffers
+    """For what does not fit there."""
     metrics: Metrics
     on_room: Callable[[], None]
     """Called when there is room for a request again, and nobody waits for it."""
@@ -51,9 +60,13 @@ class _Waiting(NamedTuple):
     correlation_id: int
     api: Api
     version: int
-    answer: "asyncio.Future[Any]"
+    then: Then
     sent_s: float
-    alarm: asyncio.TimerHandle
+    timeout_ms: int
+
+    @property
+    def deadline_s(self) -> float:
+        return self.sent_s + self.timeout_ms / 1000
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -72,17 +85,21 @@ class Connection(asyncio.BufferedProtocol):
         self._options = options
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
-        self._frames = FrameReader(options.scratch, options.max_answer_bytes)
+        self._frames = FrameReader(options.scratch, options.max_answer_bytes, options.buffers)
         self._waiting: deque[_Waiting] = deque()
         self._queue: deque[asyncio.Future[None]] = deque()
         """Who waits for room, first come first."""
         self._admitted_count = 0
         """Who was told that there is room, and has not sent anything yet."""
         self._transport: asyncio.Transport | None = None
+        self._descriptor = -1
+        """Of the socket, where bytes may be written to it as they are."""
         self._failure: OttlaError | None = None
         self._is_paused = False
         self._throttled_until_s = 0.0
         self._last_correlation_id = 0
+        self._alarm: asyncio.TimerHandle | None = None
+        """Set as long as there are requests, for the time when one of them may be late."""
         self.ended: asyncio.Future[None] = self._loop.create_future()
         """Done when the transport is closed."""
 
@@ -139,18 +156,22 @@ class Connection(asyncio.BufferedProtocol):
         return self.has_room
 
     def request(self, body: Any, version: int, *, timeout_ms: int) -> "asyncio.Future[Any]":
-        """Send `body`; the future gets the body of the answer, or the reason why none came.
-
-        No answer within `timeout_ms` is the end of the connection: what comes after it would not
-        be answered either.
-        """
+        """Send `body`; the future gets the body of the answer, or the reason why none came."""
         answer: asyncio.Future[Any] = self._loop.create_future()
+        self.ask(body, version, lambda told: _tell(answer, told), timeout_ms=timeout_ms)
+        return answer
+
+    def ask(self, body: Any, version: int, then: Then, *, timeout_ms: int) -> None:
+        """Send `body`, and have `then` called with what becomes of it.
+
+        An answer is told while it is taken in, without another turn of the loop.  None within
+        `timeout_ms` is the end of the connection: what comes after it would not be answered either.
+        """
         of = api(ApiKey(body.__api__.key))
         correlation_id = self._send(body, version)
-        alarm = self._loop.call_later(timeout_ms / 1000, self._on_late, of.name, timeout_ms)
-        now_s = self._loop.time()
-        self._waiting.append(_Waiting(correlation_id, of, version, answer, now_s, alarm))
-        return answer
+        sent = _Waiting(correlation_id, of, version, then, self.last_used_s, timeout_ms)
+        self._waiting.append(sent)
+        self._watch(sent.deadline_s)
 
     def tell(self, body: Any, version: int) -> None:
         """Send a request that is never answered: a Produce with acks=0."""
@@ -177,7 +198,10 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = transport
         self.last_used_s = self._loop.time()
         transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
-        self._size_buffers(transport.get_extra_info("socket"))
+        socket = transport.get_extra_info("socket")
+        self._size_buffers(socket)
+        if socket is not None and transport.get_extra_info("sslcontext") is None:
+            self._descriptor = socket.fileno()
 
     def pause_writing(self) -> None:
         self._is_paused = True
@@ -201,7 +225,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f": {exc}" if exc else ""
-        self._fail(TransportError(f"{self.name}: the broker closed the connection{reason}"))
+        self._fail(
+            refusal(self.name, exc)
+            or TransportError(f"{self.name}: the broker closed the connection{reason}")
+        )
         if not self.ended.done():
             self.ended.set_result(None)
 
@@ -225,21 +252,17 @@ class Connection(asyncio.BufferedProtocol):
         return self._last_correlation_id
 
     def _write(self, frame: Sequence[Part], size_bytes: int) -> None:
-        """Hand a frame to the transport, which copies what it is given in several parts."""
+        """Send a frame, in one call where the system takes all of it."""
         assert self._transport is not None
-        if size_bytes < _WORTH_A_CALL_BYTES:
-            self._transport.writelines(frame)
-            return
-        small: list[Part] = []
-        for part in frame:
-            if len(part) < _WORTH_A_CALL_BYTES:
-                small.append(part)
-                continue
-            self._transport.writelines(small)
-            self._transport.write(memoryview(part))
-            small = []
-        if small:
-            self._transport.writelines(small)
+        sent_bytes = 0
+        is_first = self._descriptor >= 0 and not self._transport.get_write_buffer_size()
+        if is_first and len(frame) <= _MAX_PARTS:
+            # The transport would copy the parts, or the broker read each of them by itself.  What
+            # keeps the system from taking them, the transport finds out for itself.
+            with suppress(OSError):
+                sent_bytes = os.writev(self._descriptor, frame)
+        if sent_bytes < size_bytes:
+            self._transport.writelines(_without(frame, sent_bytes))
 
     def _owned(self, frame: memoryview) -> bytes | memoryview:
         """A frame that nobody overwrites: the scratch buffer is filled again by the next bytes."""
@@ -256,13 +279,11 @@ class Connection(asyncio.BufferedProtocol):
             )
         had_room = self.has_room
         self._waiting.popleft()
-        waiting.alarm.cancel()
         self.last_used_s = self._loop.time()
         self._options.metrics.count("response-total")
         self._options.metrics.answered((self.last_used_s - waiting.sent_s) * 1000)
         self._throttle(getattr(body, "throttle_time_ms", 0))
-        if not waiting.answer.done():
-            waiting.answer.set_result(body)
+        waiting.then(body)
         if self._queue or not had_room:
             self._admit()
 
@@ -283,8 +304,26 @@ class Connection(asyncio.BufferedProtocol):
         if self.has_room:
             self._options.on_room()
 
-    def _on_late(self, name: str, timeout_ms: int) -> None:
-        self.close(TransportError(f"{self.name}: no answer to {name} within {timeout_ms} ms"))
+    def _watch(self, deadline_s: float) -> None:
+        """Look then for answers that are late, if we do not look before."""
+        if self._alarm is not None:
+            if self._alarm.when() <= deadline_s:
+                return
+            self._alarm.cancel()
+        self._alarm = self._loop.call_at(deadline_s, self._look)
+
+    def _look(self) -> None:
+        """One alarm for all requests: most are answered long before, and leave it as it is."""
+        assert self._alarm is not None
+        now_s, self._alarm = self._alarm.when(), None
+        if not self._waiting:
+            return
+        first = min(self._waiting, key=lambda waiting: waiting.deadline_s)
+        if first.deadline_s > now_s:
+            self._watch(first.deadline_s)
+            return
+        late = f"no answer to {first.api.name} within {first.timeout_ms} ms"
+        self.close(TransportError(f"{self.name}: {late}"))
 
     def _check_open(self) -> None:
         if self._failure is not None:
@@ -297,10 +336,11 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._failure = reason
         self._frames.abandon()
+        if self._alarm is not None:
+            self._alarm.cancel()
         while self._waiting:
-            waiting = self._waiting.popleft()
-            waiting.alarm.cancel()
-            _refuse(waiting.answer, reason)
+            # Later: whoever is told may ask again, and this is no moment for it.
+            self._loop.call_soon(self._waiting.popleft().then, reason)
         while self._queue:
             _refuse(self._queue.popleft(), reason)
         self._on_lost(reason)
@@ -315,6 +355,23 @@ class Connection(asyncio.BufferedProtocol):
             socket.setsockopt(SOL_SOCKET, SO_SNDBUF, self._options.send_buffer_bytes)
         if self._options.receive_buffer_bytes >= 0:
             socket.setsockopt(SOL_SOCKET, SO_RCVBUF, self._options.receive_buffer_bytes)
+
+
+def _without(frame: Sequence[Part], sent_bytes: int) -> list[Part]:
+    """The parts of a frame behind its first bytes."""
+    rest: list[Part] = []
+    for part in frame:
+        if sent_bytes < len(part):
+            rest.append(memoryview(part)[sent_bytes:] if sent_bytes else part)
+        sent_bytes = max(0, sent_bytes - len(part))
+    return rest
+
+
+def _tell(future: "asyncio.Future[Any]", told: Any) -> None:
+    if isinstance(told, OttlaError):
+        _refuse(future, told)
+    elif not future.done():
+        future.set_result(told)
 
 
 def _refuse(future: "asyncio.Future[Any]", reason: OttlaError) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from ottla.client import coordinators
 from ottla.client.asking import Asker
 from ottla.client.backoff import Backoff
+from ottla.client.buffers import ViewedBuffers
 from ottla.client.cluster_view import ClusterView, Node, TopicView
 from ottla.client.config import ClientConfig
 from ottla.client.connection import ConnectionOptions
@@ -106,14 +107,17 @@ class Engine(Asker):
             work = _close_idle(links, self.config.connections_max_idle_ms / 1000)
             self.spawn("idle connections", work)
 
-    async def connect(self, timeout_ms: int | None = None) -> ClusterView:
+    async def connect(self, timeout_ms: int | None = None, *, once: bool = False) -> ClusterView:
         """Wait until the cluster is known.
+
+        With `once`, each address is tried once, rather than until the time is over.
 
         Raises:
             ConnectError: No broker could be reached in time; it names addresses and reasons.
             CredentialsError: The brokers do not let us in.
+            DeadlineError: Somebody is there, but does not answer in time.
         """
-        return await self._kept.connected(self._limit_ms(timeout_ms))
+        return await self._kept.connected(self._limit_ms(timeout_ms), once=once)
 
     async def close(self, timeout_ms: int = 0) -> None:
         """Refuse what is new, wait for answers for up to `timeout_ms`, close the connections.
@@ -139,7 +143,8 @@ class Engine(Asker):
         One that ends by an exception is a bug: it is logged, and the client fails from then on.
         """
         assert self._loop is not None, "the engine is not started"
-        assert name not in self._tasks, f"there is a task {name!r}"
+        before = self._tasks.get(name)
+        assert before is None or before.done(), f"there is a task {name!r}"
         task = self._loop.create_task(work, name=f"{self.client_id} {name}")
         self._tasks[name] = task
         task.add_done_callback(lambda done: self._on_task_end(name, done))
@@ -216,6 +221,7 @@ class Engine(Asker):
                 send_buffer_bytes=config.send_buffer_bytes,
                 receive_buffer_bytes=config.receive_buffer_bytes,
                 scratch=scratch_buffer(),
+                buffers=ViewedBuffers(),
                 metrics=self.metrics,
                 on_room=self._changed,
             ),
@@ -255,7 +261,8 @@ class Engine(Asker):
             listener()
 
     def _on_task_end(self, name: str, task: "asyncio.Task[None]") -> None:
-        self._tasks.pop(name, None)
+        if self._tasks.get(name) is task:
+            del self._tasks[name]
         if task.cancelled() or (error := task.exception()) in (None, self._failure):
             return
         log.error("task crashed: %s of %s", name, self.client_id, exc_info=error)

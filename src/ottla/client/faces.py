@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Work = Coroutine[Any, Any, T]
+Start = Callable[[], Work[T]]
 
 _numbers: Final[dict[str, "itertools.count[int]"]] = {}
 
@@ -39,6 +40,10 @@ class Host(Protocol):
 
     def submit(self, work: Work[T]) -> "Future[T]":
         """Run `work` there, from another thread."""
+        ...
+
+    def begin(self, start: "Start[T]") -> "Future[T]":
+        """As `submit`, for work that is not even made before it is there."""
         ...
 
     async def await_there(self, work: Work[T]) -> T:
@@ -88,6 +93,11 @@ class OwnThread:
             raise
         return asyncio.run_coroutine_threadsafe(work, loop)
 
+    def begin(self, start: "Start[T]") -> "Future[T]":
+        loop, future = self._running(), _Begun[T]()
+        loop.call_soon_threadsafe(future.begin, loop, start)
+        return future
+
     async def await_there(self, work: Work[T]) -> T:
         return await asyncio.wrap_future(self.submit(work))
 
@@ -112,28 +122,54 @@ class OwnThread:
                 f"this client belongs to process {self._pid}, which forked process {os.getpid()}; "
                 "make a new client there"
             )
+        if self._is_closed:
+            raise ClosedError("the client is closed")
+        # Without the lock wherever that will do: an interrupt may strike right before it is let go.
+        loop = self._loop or self._started()
+        if asyncio._get_running_loop() is loop:
+            raise MisuseError(
+                "called from a callback on the client's I/O thread, which would wait for "
+                "itself; hand the work to another thread"
+            )
+        return loop
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        from ottla.runtime.thread import LoopThread
+
         with self._lock:
             if self._is_closed:
                 raise ClosedError("the client is closed")
             if self._loop is None:
-                self._start()
-            assert self._loop is not None
-            if asyncio._get_running_loop() is self._loop:
-                raise MisuseError(
-                    "called from a callback on the client's I/O thread, which would wait for "
-                    "itself; hand the work to another thread"
-                )
+                self._pid = os.getpid()
+                loop = asyncio.new_event_loop()
+                self._thread = LoopThread(self._name, loop)
+                # It waits for nothing, and so is over before the first work that is submitted
+                # begins.
+                asyncio.run_coroutine_threadsafe(self._engine.start(), loop)
+                self._loop = loop
             return self._loop
 
-    def _start(self) -> None:
-        from ottla.runtime.thread import LoopThread
 
-        self._pid = os.getpid()
-        loop = asyncio.new_event_loop()
-        self._thread = LoopThread(self._name, loop)
-        # It waits for nothing, and so is over before the first work that is submitted begins.
-        asyncio.run_coroutine_threadsafe(self._engine.start(), loop)
-        self._loop = loop
+class _Begun(Future[T]):
+    """The future of work that is made in the loop that runs it, and canceled with it."""
+
+    def begin(self, loop: asyncio.AbstractEventLoop, start: "Start[T]") -> None:
+        """In the loop: make the work, and let it run."""
+        if self.cancelled():
+            return
+        task = loop.create_task(start())
+        task.add_done_callback(self._over)
+        self.add_done_callback(lambda _: loop.call_soon_threadsafe(task.cancel))
+
+    def _over(self, task: "asyncio.Task[T]") -> None:
+        if task.cancelled():
+            self.cancel()
+        elif not self.set_running_or_notify_cancel():
+            task.exception()  # nobody waits for it any more
+        elif (error := task.exception()) is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(task.result())
 
 
 class SameLoop:
@@ -148,6 +184,9 @@ class SameLoop:
 
     def submit(self, work: Work[T]) -> "Future[T]":
         work.close()
+        raise MisuseError("a blocking call would stop the loop that it waits for")
+
+    def begin(self, start: "Start[T]") -> "Future[T]":
         raise MisuseError("a blocking call would stop the loop that it waits for")
 
     async def await_there(self, work: Work[T]) -> T:
@@ -187,7 +226,17 @@ class Driver:
             ClosedError: The client was closed.
         """
         self._check_open(work)
-        future = self._host.submit(work)
+        return self._waited(self._host.submit(work), timeout_s)
+
+    def call_blocking(self, start: "Start[T]") -> T:
+        """As `run_blocking`, for work that is made where it runs.
+
+        So an interrupt never leaves work behind that was made here and was not begun.
+        """
+        self.engine.check_open()
+        return self._waited(self._host.begin(start))
+
+    def _waited(self, future: "Future[T]", timeout_s: float | None = None) -> T:
         try:
             return future.result(timeout_s)
         except TimeoutError:
@@ -222,7 +271,7 @@ class Driver:
         """
         work = self._ended(last, timeout_s)
         try:
-            if self._is_over:
+            if self.is_over:
                 _drop(work, last)
             else:
                 self._host.submit(work).result()
@@ -235,7 +284,7 @@ class Driver:
         """As `close_blocking`, from an event loop."""
         work = self._ended(last, timeout_s)
         try:
-            if self._is_over:
+            if self.is_over:
                 _drop(work, last)
             else:
                 await self._host.await_there(work)
@@ -243,8 +292,17 @@ class Driver:
             await self._host.close()
 
     @property
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Whether nothing can be run any more: it is closed, or belongs to another process."""
         return self.engine.is_closed or self._host.is_foreign
+
+    def check_home(self) -> None:
+        """Raise `MisuseError` in a forked process; for calls that cross to no other thread."""
+        if self._host.is_foreign:
+            raise MisuseError(
+                f"this client belongs to the process that forked process {os.getpid()}; make a new "
+                "client there"
+            )
 
     def _check_open(self, work: Work[Any]) -> None:
         try:

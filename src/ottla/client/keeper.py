@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from ottla.client.cluster_view import ClusterView, TopicView
+from ottla.client.durations import seconds
 from ottla.client.metadata import MIN_VERSION, Metadata
 from ottla.client.retries import within
 from ottla.errors import (
@@ -79,17 +80,17 @@ class MetadataKeeper:
         news, self._news = self._news, self._loop.create_future()
         news.set_result(None)
 
-    async def connected(self, timeout_ms: int) -> ClusterView:
-        """Wait until the cluster is known."""
+    async def connected(self, timeout_ms: int, *, once: bool = False) -> ClusterView:
+        """Wait until the cluster is known; see `Engine.connect`."""
         try:
             async with within(timeout_ms, "connecting"):
                 while not self._metadata.cluster.is_known:
-                    self._raise_hopeless()
+                    self._raise_hopeless(is_patient=not once)
                     await self.news()
         except DeadlineError as late:
             if self._trouble is None:
                 raise
-            raise ConnectError(f"{self._trouble} (for {timeout_ms} ms)") from late
+            raise ConnectError(f"{self._trouble} (for {seconds(timeout_ms)})") from late
         return self._metadata.cluster
 
     async def refreshed(self, timeout_ms: int) -> ClusterView:
@@ -120,7 +121,7 @@ class MetadataKeeper:
         except DeadlineError as late:
             if code is None:
                 raise
-            raise exception_for(code, f"topic {name!r} (for {timeout_ms} ms)") from late
+            raise exception_for(code, f"topic {name!r} (for {seconds(timeout_ms)})") from late
         return found
 
     def _now_ms(self) -> int:
@@ -136,7 +137,7 @@ class MetadataKeeper:
             if self._trouble is None:
                 raise
             raise DeadlineError(
-                f"{what}: not known within {timeout_ms} ms; {self._trouble}"
+                f"{what}: not known within {seconds(timeout_ms)}; {self._trouble}"
             ) from self._trouble
 
     async def _sleep(self, wait_ms: int) -> None:
@@ -175,9 +176,9 @@ class MetadataKeeper:
             self._metadata.forget_brokers()
             self._on_bootstrap()
 
-    def _raise_hopeless(self) -> None:
-        """Raise a trouble that waiting does not mend."""
-        if self._trouble is not None and not self._trouble.retriable:
+    def _raise_hopeless(self, *, is_patient: bool = True) -> None:
+        """Raise a trouble that waiting does not mend, or any."""
+        if self._trouble is not None and not (is_patient and self._trouble.retriable):
             raise self._trouble.with_traceback(None)
 
     def _raise_final(self, name: str, code: ErrorCode | None) -> None:

@@ -11,7 +11,6 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.backoff import Backoff
@@ -21,6 +20,7 @@ from ottla.client.connection import Connection, ConnectionOptions
 from ottla.client.handshake import authenticate, negotiate
 from ottla.client.node_state import ConnectPolicy, Load, NodeState, State
 from ottla.client.ports import ClientPorts
+from ottla.client.tls import refusal
 from ottla.errors import (
     BrokerError,
     ClosedError,
@@ -30,6 +30,7 @@ from ottla.errors import (
     TrustError,
     WireError,
 )
+from ottla.values import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ class Link:
         self._opening: asyncio.Task[None] | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._renewal: asyncio.TimerHandle | None = None
+        self._pause: asyncio.TimerHandle | None = None
         self._ending: list[Connection] = []
         """Closed by us; their sockets may still be open."""
         self._is_closed = False
@@ -149,10 +151,12 @@ class Link:
         connection, self._connection = self._connection, None
         self._state.close()
         if connection is not None:
+            self._ending = [c for c in self._ending if not c.ended.done()] + [connection]
             connection.close(
                 reason or ClosedError(f"{self.node}: the client closed the connection")
             )
         self._stop_renewal()
+        self._stop_pause()
 
     async def ended(self) -> None:
         """Wait until everything that belonged to a closed link is gone, its socket too."""
@@ -242,7 +246,12 @@ class Link:
         self._stop_renewal()
         if self.state is not State.DISCONNECTED:
             self._state.lost(self._now_ms(), self._context.ports.entropy.random())
+            self._stop_pause()
+            # Who found us backing off asks again when that is over, and not before.
+            pause_s = (self._delay_ms() + 1) / 1000
+            self._pause = self._loop.call_later(pause_s, self._context.options.on_room)
         if connection is not None:
+            self._ending = [c for c in self._ending if not c.ended.done()] + [connection]
             connection.close(reason)
         self._context.on_lost(self, reason)
 
@@ -258,6 +267,11 @@ class Link:
         if self._renewal is not None:
             self._renewal.cancel()
             self._renewal = None
+
+    def _stop_pause(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
 
     def _renew(self) -> None:
         connection = self.connection
@@ -287,6 +301,8 @@ def _explained(node: Node, error: OSError, *, is_tls: bool) -> ConnectError:
     """What the system said, without asyncio's words around it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return TrustError(f"{node}: {error.verify_message}")
+    if (refused := refusal(str(node), error)) is not None:
+        return refused
     if isinstance(error, ssl.SSLError):
         return ConnectError(f"{node}: TLS failed: {error.reason or error}{_TLS_HINT}")
     if is_tls and isinstance(error, ConnectionResetError | ConnectionAbortedError):

@@ -12,7 +12,7 @@ decides is here, in three rules:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -28,6 +28,7 @@ from ottla.client.cluster_view import (
 )
 from ottla.errors import REACTIONS, ErrorCode, RefreshError
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,

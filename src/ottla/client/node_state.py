@@ -6,10 +6,10 @@ each failure; a connection that was ready forgets the failures before it.
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla.client.backoff import Backoff
+from ottla.values import dataclass
 
 
 class State(enum.Enum):

@@ -3,10 +3,10 @@
 `ottla.ports.Ports` has them too, so a client takes the ports of a simulated node as they are.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.ports import Clock, Entropy, Network
+from ottla.values import dataclass
 
 
 class ClientPorts(Protocol):

@@ -10,20 +10,17 @@ frozen dataclass, and just as unchangeable.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeAlias, overload
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, overload
 
 from ottla.client.headers import NO_HEADERS, Headers
 from ottla.client.serdes import BYTES, K, SerContext, Serde, V
 from ottla.errors import OttlaError, SerializationError
 from ottla.model import TopicPartition
+from ottla.records.batch import Batch as LoggedBatch
 from ottla.records.batch import TimestampType
-from ottla.records.shapes import Decoded
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from ottla.records.shapes import Common
+from ottla.values import dataclass
 
 NO_EPOCH: Final = -1
 
@@ -75,15 +72,6 @@ class GroupMetadata:
     group_instance_id: str | None = None
 
 
-class Portion(NamedTuple):
-    """Decoded records of one partition that share a batch of the log."""
-
-    tp: TopicPartition
-    timestamp_type: TimestampType
-    leader_epoch: int
-    rows: Sequence[Decoded]
-
-
 class Span(NamedTuple):
     """Which part of a partition a batch covers: from `start_offset` up to `next_offset`."""
 
@@ -133,26 +121,25 @@ PLAIN: Final = Serdes()
 class Batch(Sequence[Record[K, V]]):
     """What one poll returned; it knows its offsets, so it is committed or rewound as a whole.
 
-    Records are made when they are first looked at.  Keys and values are read by their serdes each
-    time, so that `SerializationError` comes from the record that cannot be read; an iterator goes
-    on behind it.
+    Keys and values are read by their serdes each time that they are looked at, so that
+    `SerializationError` comes from the record that cannot be read; an iterator goes on behind it.
     """
 
-    __slots__ = ("_portions", "_raw", "_serdes", "_spans", "source")
+    __slots__ = ("_serdes", "_spans", "raw", "source")
 
     def __init__(
         self,
-        portions: Sequence[Portion] = (),
+        raw: list[Record[Any, Any]] | None = None,
         spans: Mapping[TopicPartition, Span] | None = None,
         *,
         serdes: Serdes = PLAIN,
         source: Source | None = None,
     ) -> None:
-        self._portions = portions
+        self.raw: list[Record[Any, Any]] = raw or []
+        """The records with keys and values as bytes."""
         self._spans = spans or {}
         self._serdes = serdes
-        self._raw: list[Record[Any, Any]] | None = None
-        self.source = source
+        self.source: Source | None = source
 
     @property
     def partitions(self) -> Mapping[TopicPartition, Sequence[Record[K, V]]]:
@@ -178,14 +165,6 @@ class Batch(Sequence[Record[K, V]]):
         return self._spans
 
     @property
-    def raw(self) -> list[Record[Any, Any]]:
-        """The records with keys and values as bytes."""
-        if self._raw is None:
-            made = [records_of(portion) for portion in self._portions]
-            self._raw = made[0] if len(made) == 1 else list(chain.from_iterable(made))
-        return self._raw
-
-    @property
     def read(self) -> Callable[[Record[Any, Any]], Record[K, V]] | None:
         """What makes a record of a raw one; None: it is one."""
         return None if self._serdes.is_plain else self._serdes.read
@@ -205,10 +184,7 @@ class Batch(Sequence[Record[K, V]]):
         return self._serdes.read(found)
 
     def __len__(self) -> int:
-        return sum(len(portion.rows) for portion in self._portions)
-
-    def __bool__(self) -> bool:
-        return any(portion.rows for portion in self._portions)
+        return len(self.raw)
 
     def __iter__(self) -> Iterator[Record[K, V]]:
         return iter(self.raw) if self._serdes.is_plain else map(self._serdes.read, self.raw)
@@ -220,33 +196,34 @@ class Batch(Sequence[Record[K, V]]):
         return f"<Batch of {len(self)} records, {where or 'nothing'}>"
 
 
-def records_of(portion: Portion) -> list[Record[Any, Any]]:
-    """Records with keys and values as bytes: the hot path of every consumer."""
-    (topic, partition), kind, epoch, rows = portion
-    new, cls, none, wrap = tuple.__new__, Record, NO_HEADERS, Headers.of_pairs
-    return [
-        new(
-            cls,
-            (
-                topic,
-                partition,
-                offset,
-                key,
-                value,
-                wrap(headers) if headers else none,
-                timestamp_ms,
-                kind,
-                epoch,
-            ),
-        )
-        for offset, timestamp_ms, key, value, headers in rows
-    ]
+def common_of(tp: TopicPartition, batch: LoggedBatch) -> Common:
+    """How the records of a batch of the log become `Record`s."""
+    return Common(
+        Record,
+        tp.topic,
+        tp.partition,
+        batch.timestamp_type,
+        batch.partition_leader_epoch,
+        NO_HEADERS,
+        Headers.of_pairs,
+    )
 
 
 Offsets: TypeAlias = Mapping[TopicPartition, int | OffsetAndMetadata]
 """Partition -> the next offset to read."""
 
-Commitable: TypeAlias = "Record[Any, Any] | Batch[Any, Any] | Offsets | pa.RecordBatch"
+
+class ArrowRows(Protocol):
+    """A `pyarrow.RecordBatch`, as far as it matters here: pyarrow comes without types."""
+
+    @property
+    def schema(self) -> Any: ...
+
+    @property
+    def num_rows(self) -> int: ...
+
+
+Commitable: TypeAlias = "Record[Any, Any] | Batch[Any, Any] | Offsets | ArrowRows"
 """What says by itself which offsets are done."""
 
 ARROW_SPANS: Final = b"ottla.spans"

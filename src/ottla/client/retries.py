@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from ottla.client.backoff import Backoff
+from ottla.client.durations import seconds
 from ottla.errors import DeadlineError, OttlaError
 from ottla.ports import Entropy
 
@@ -26,7 +27,7 @@ async def within(
             raise
         cause = trouble[-1] if trouble else None
         why = str(cause) if cause else "no broker answered"
-        raise DeadlineError(f"{what}: not done within {timeout_ms} ms; {why}") from cause
+        raise DeadlineError(f"{what}: not done within {seconds(timeout_ms)}; {why}") from cause
 
 
 async def repeat(

@@ -1,9 +1,13 @@
-"""The TLS context of a client, from its settings."""
+"""The TLS context of a client, from its settings, and what its failures mean."""
 
 import ssl
+from typing import Final
 
 from ottla.client.config import ClientConfig
-from ottla.errors import ConfigError
+from ottla.errors import ConfigError, TrustError
+
+_CERTIFICATE: Final = ": it may want another certificate, see ssl_certfile and ssl_keyfile"
+_HINTS: Final = {"PROTOCOL_VERSION": ": it speaks no version of TLS that we speak"}
 
 
 def context_of(config: ClientConfig) -> ssl.SSLContext | None:
@@ -30,3 +34,20 @@ def context_of(config: ClientConfig) -> ssl.SSLContext | None:
         raise ConfigError(f"{named}: {error.strerror or error}") from None
     context.check_hostname = config.ssl_endpoint_identification_algorithm == "https"
     return context
+
+
+def refusal(node: str, error: Exception | None) -> TrustError | None:
+    """The error to raise if `error` is an alert: the broker speaks TLS, but not with us.
+
+    With TLS 1.3 it comes when our side of the handshake is over, as an answer to the first request.
+    """
+    reason = error.reason if isinstance(error, ssl.SSLError) else None
+    if reason is None or "_ALERT_" not in reason:
+        return None
+    alert = reason.partition("_ALERT_")[2]
+    if alert == "INTERNAL_ERROR":
+        return None  # its own trouble, which may pass
+    words = alert.replace("_", " ").lower()
+    return TrustError(
+        f"{node} refused the TLS handshake ({words}){_HINTS.get(alert, _CERTIFICATE)}"
+    )

@@ -1,9 +1,10 @@
 """What a broker speaks, as it told us, and which version of a request to send it.  Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.errors import ErrorCode, UnsupportedError
+from ottla.values import dataclass
 from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.registry import Api, ApiKey
 

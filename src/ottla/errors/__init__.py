@@ -178,10 +178,10 @@ class DeliveryError(OttlaError):
         self.topic = topic
         self.partition = partition
         self.cause = cause
-        self.retriable = cause.retriable
-        self.fatal = cause.fatal
-        self.abort_required = cause.abort_required
-        self.__cause__ = cause
+        self.retriable: bool = cause.retriable
+        self.fatal: bool = cause.fatal
+        self.abort_required: bool = cause.abort_required
+        self.__cause__: BaseException | None = cause
 
     @property
     def code(self) -> ErrorCode | None:
@@ -210,8 +210,8 @@ class BrokerError(OttlaError):
     abort_required = True
 
     def __init__(self, code: int, detail: str = "") -> None:
-        self.code = ErrorCode.of(code)
-        self.number = int(code)
+        self.code: ErrorCode = ErrorCode.of(code)
+        self.number: int = int(code)
         self.detail = detail
         super().__init__(f"{self._name()}: {detail or self.code.advice}")
 
@@ -261,7 +261,7 @@ class FencedError(BrokerError):
             super().__init__(code, detail)
         else:
             super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, code)
-            self.args = (code,)
+            self.args: tuple[object, ...] = (code,)
 
 
 class ProducerFencedError(FencedError):

@@ -2,7 +2,8 @@
 
 Start with `batch`, a view on the bytes of one batch; then `builder`, which makes those bytes, and
 `control`, the batches that end transactions.  `codec` says how records lie inside a batch, in
-readable Python; `_codec.pyx` is its compiled twin, and `kernel` is whichever of the two runs here.
+readable Python (`plain_writer` and `plain_hashes` are parts of it); `_codec.pyx` is its compiled
+twin, and `kernel` is whichever of the two runs here.
 `arrow` turns batches into columns and back; `compression`, `crc32c` and `murmur2` do what they are
 named for.  `shapes` has the types that go in and out of all these, `faults` the words of refusal.
 

@@ -35,6 +35,8 @@ cdef extern from "Python.h":
     object PyByteArray_FromStringAndSize(const char *data, Py_ssize_t size)
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
     long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
+    ctypedef struct PyTypeObject
+    object PyType_GenericAlloc(PyTypeObject *make, Py_ssize_t item_count)
     void PyObject_GC_UnTrack(PyObject *object)
 
 cdef Py_ssize_t NOGIL_FROM_BYTES = 16384  # below this, giving up the GIL costs more than it gives
@@ -172,76 +174,109 @@ cdef class _Headers:
         return p
 
 
-cdef class _Output:
-    """Records being written: a bytearray that grows, since it is not known how many will come."""
+cdef class Writer:
+    """Records of a batch to be; see the Python twin.
+
+    They are in a bytearray that grows, since it is not known how many will come.
+    """
 
     cdef object data
+    cdef _Headers headers
     cdef Py_ssize_t headroom_bytes
     cdef Py_ssize_t used
     cdef Py_ssize_t room
+    cdef Py_ssize_t count
+    cdef bint has_base
+    cdef int64_t base_ms
+    cdef int64_t max_ms
 
-    def __cinit__(self, Py_ssize_t headroom_bytes):
+    def __init__(self, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0):
+        self.has_base = base_timestamp_ms is not None
+        self.base_ms = base_timestamp_ms if self.has_base else -1
+        self.max_ms = -1
         self.headroom_bytes = self.used = self.room = headroom_bytes
         self.data = bytearray(headroom_bytes)
+        self.headers = _Headers()
+
+    def __len__(self):
+        return self.count
+
+    def append(self, timestamp_ms, key, value, headers=None):
+        # As much again may come as has come so far.
+        self.put(timestamp_ms, key, value, headers, self.count)
+        return self.count - 1
+
+    def extend(self, records):
+        cdef Py_ssize_t expected = len(records) if isinstance(records, (list, tuple)) else 64
+        expected += self.count
+        for timestamp_ms, key, value, headers in records:
+            # Of an iterable that does not end where it was expected, as much again may come.
+            self.put(
+                timestamp_ms, key, value, headers,
+                expected - self.count if self.count < expected else self.count,
+            )
+
+    def encoded(self):
+        data, self.data = self._held(), None
+        PyByteArray_Resize(data, self.used)
+        return Encoded(data, self.count, self.base_ms, self.max_ms)
+
+    cdef _held(self):
+        if self.data is None:
+            raise ValueError("the records were taken out of this writer")
+        return self.data
 
     cdef uint8_t *end_of(self, int64_t size, Py_ssize_t expected) except NULL:
         """Where to write `size` bytes; if room must be made, then for `expected` times as much."""
         assert size >= 0 and expected >= 0, "room can only be added"
+        data = self._held()
         cdef int64_t needed = self.used + size
         cdef int64_t most = self.headroom_bytes + MAX_BODY_BYTES
         if needed > most:
             raise body_too_large()
         if needed > self.room:
             needed += min((size + 4) * expected, max(self.used, GROWTH_BYTES))
+            PyByteArray_Resize(data, min(needed, most))
             self.room = min(needed, most)
-            PyByteArray_Resize(self.data, self.room)
-        return <uint8_t *>PyByteArray_AS_STRING(self.data) + self.used
+        return <uint8_t *>PyByteArray_AS_STRING(data) + self.used
 
-
-def encode(records, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0):
-    """Write records one after the other; see the Python twin."""
-    cdef _Output output = _Output(headroom_bytes)
-    cdef _Headers headers = _Headers()
-    cdef bint has_headers, has_base = base_timestamp_ms is not None
-    cdef int64_t base_ms = base_timestamp_ms if has_base else -1
-    cdef int64_t max_ms = -1, timestamp_ms, delta_ms, size
-    cdef Py_ssize_t count = 0, expected = len(records) if isinstance(records, (list, tuple)) else 64
-    cdef uint8_t *start
-    cdef uint8_t *p
-    for timestamp, key, value, some_headers in records:
-        timestamp_ms = timestamp_of(timestamp)
-        if not has_base:
-            has_base, base_ms = True, timestamp_ms
-        if timestamp_ms > max_ms:
-            max_ms = timestamp_ms
-        if sub_overflow(timestamp_ms, base_ms, &delta_ms):
-            raise impossible_timestamp(timestamp)
+    cdef int put(self, timestamp, key, value, headers, Py_ssize_t expected) except -1:
+        cdef int64_t timestamp_ms = timestamp_of(timestamp), delta_ms, size
+        cdef bint has_headers = headers is not NO_HEADERS and bool(headers)
+        cdef uint8_t *p
         if key is not None and not PyBytes_CheckExact(key):
             key = bytes_of("key", key)
         if value is not None and not PyBytes_CheckExact(value):
             value = bytes_of("value", value)
-        has_headers = some_headers is not NO_HEADERS and bool(some_headers)
         if has_headers:
-            headers.take(some_headers)
-        size = 1 + varint_size(delta_ms) + varint_size(count) + field_bytes(key)
-        size += field_bytes(value) + (headers.size_bytes if has_headers else 1)
-        # Of an iterable that does not end where it was expected, as much again may come.
-        start = p = output.end_of(
-            size + varint_size(size), expected - count if count < expected else count
-        )
+            self.headers.take(headers)
+        cdef int64_t base_ms = self.base_ms if self.has_base else timestamp_ms
+        if sub_overflow(timestamp_ms, base_ms, &delta_ms):
+            raise impossible_timestamp(timestamp)
+        size = 1 + varint_size(delta_ms) + varint_size(self.count) + field_bytes(key)
+        size += field_bytes(value) + (self.headers.size_bytes if has_headers else 1)
+        p = self.end_of(size + varint_size(size), expected)
+        # From here on nothing can fail, and no code of anybody else runs.
         p = store_varint(p, size)
         p[0] = 0  # attributes
-        p = store_varint(store_varint(p + 1, delta_ms), count)
+        p = store_varint(store_varint(p + 1, delta_ms), self.count)
         p = write_bytes(write_bytes(p, key), value)
         if has_headers:
-            p = headers.write_to(p)
+            p = self.headers.write_to(p)
         else:
             p[0] = 0
-            p += 1
-        output.used += p - start
-        count += 1
-    PyByteArray_Resize(output.data, output.used)
-    return Encoded(output.data, count, base_ms, max_ms)
+        self.used += size + varint_size(size)
+        self.has_base, self.base_ms = True, base_ms
+        self.max_ms = max(self.max_ms, timestamp_ms)
+        self.count += 1
+        return 0
+
+
+def encode(records, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0):
+    """Write records one after the other; see the Python twin."""
+    cdef Writer writer = Writer(base_timestamp_ms, headroom_bytes)
+    writer.extend(records)
+    return writer.encoded()
 
 
 cdef class _Records:
@@ -285,20 +320,25 @@ cdef class _Records:
             raise trailing_bytes(self.count, self.cursor.end - self.cursor.p)
         return 0
 
-    cdef tuple next_tuple(self):
-        cdef record_view record
-        cdef int fault = next_record(&self.cursor, &record)
+    cdef tuple next_headers(self, record_view *record):
+        """Go to the next record, and return its headers."""
+        cdef int fault = next_record(&self.cursor, record)
         cdef tuple headers = NO_HEADERS
         if fault:
             raise broken_record(self.index, fault)
         if record.header_count:
-            headers = self.headers_of(&record)
+            headers = self.headers_of(record)
         self.index += 1
         if self.index == self.count:
             self.check_end()
         if self.timestamp is None or record.timestamp_ms != self.timestamp_ms:
             self.timestamp_ms = record.timestamp_ms
             self.timestamp = record.timestamp_ms  # often the same for many records in a row
+        return headers
+
+    cdef tuple next_tuple(self):
+        cdef record_view record
+        cdef tuple headers = self.next_headers(&record)
         cdef tuple decoded = (
             record.offset, self.timestamp, object_of(&record.key), object_of(&record.value), headers
         )
@@ -347,6 +387,39 @@ def decode(section):
     for i in range(records.count):
         decoded[i] = records.next_tuple()
     return decoded
+
+
+def decode_as(section, common):
+    """All records as tuples of a class of the caller's; see the Python twin."""
+    cdef _Records records = _Records(section)
+    cdef list decoded = [None] * records.count
+    cdef record_view record
+    cdef Py_ssize_t i
+    cdef type make = common[0]
+    _, topic, partition, timestamp_type, leader_epoch, no_headers, headers_of = common
+    if not issubclass(make, tuple):
+        raise TypeError(f"records are made as tuples, not as {make.__name__}")
+    for i in range(records.count):
+        headers = records.next_headers(&record)
+        headers = headers_of(headers) if headers else no_headers
+        made = PyType_GenericAlloc(<PyTypeObject *>make, 9)
+        PyObject_GC_UnTrack(<PyObject *>made)  # nobody may find it half full, nor need to later
+        put(made, 0, topic)
+        put(made, 1, partition)
+        put(made, 2, record.offset)
+        put(made, 3, object_of(&record.key))
+        put(made, 4, object_of(&record.value))
+        put(made, 5, headers)
+        put(made, 6, records.timestamp)
+        put(made, 7, timestamp_type)
+        put(made, 8, leader_epoch)
+        decoded[i] = made
+    return decoded
+
+
+cdef inline void put(made, Py_ssize_t at, item) noexcept:
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(made, at, item)
 
 
 def survey(section):

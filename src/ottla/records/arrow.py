@@ -135,7 +135,11 @@ def _binary_array(
 
 
 def from_arrow(
-    rows: "pa.RecordBatch | pa.Table", *, timestamp_ms: int, options: BatchOptions = _PLAIN
+    rows: "pa.RecordBatch | pa.Table",
+    *,
+    timestamp_ms: int,
+    options: BatchOptions = _PLAIN,
+    is_sealed: bool = True,
 ) -> bytearray:
     """The bytes of one batch with a record for each row.
 
@@ -147,6 +151,7 @@ def from_arrow(
         rows: At least one row.
         timestamp_ms: For rows without a timestamp.
         options: What the batch says of itself.
+        is_sealed: Whether it has its checksum; see `ottla.records.builder.finish`.
 
     Raises:
         TypeError: A column has a type that cannot be written.
@@ -173,7 +178,7 @@ def from_arrow(
         None if value is None else _fields(_as_binary(pa, "value", value)),
         None if headers is None else _header_column(pa, headers),
     )
-    return build_columns(columns, options)
+    return build_columns(columns, options, is_sealed=is_sealed)
 
 
 def murmur2_of(keys: "pa.Array") -> "pa.Int32Array":

@@ -7,7 +7,7 @@ read only when asked for.
 from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from ottla.errors import BatchError, ErrorCode
 from ottla.records.compression import Compression, decompress
@@ -36,6 +36,7 @@ from ottla.records.shapes import (
     BATCH_HEADER_BYTES,
     MAX_INT32,
     Binary,
+    Common,
     Decoded,
     Section,
     Survey,
@@ -291,6 +292,10 @@ class Batch:
     def record_list(self, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[Decoded]:
         """All records at once: faster than `records`, and all or nothing."""
         return kernel.decode(self.section(max_bytes))
+
+    def record_list_as(self, common: Common, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[Any]:
+        """As `record_list`, as tuples of the class that `common` says."""
+        return kernel.decode_as(self.section(max_bytes), common)
 
     def survey(self, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Survey:
         """Check all records as `record_list` does, and keep only what a broker asks about them."""

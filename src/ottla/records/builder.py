@@ -91,19 +91,24 @@ def build(records: Iterable[Unwritten], options: BatchOptions = _PLAIN) -> bytea
     return finish(kernel.encode(records, options.delete_horizon_ms, BATCH_HEADER_BYTES), options)
 
 
-def build_columns(columns: UnwrittenColumns, options: BatchOptions = _PLAIN) -> bytearray:
-    """The bytes of one batch of the rows of `columns`.
+def build_columns(
+    columns: UnwrittenColumns, options: BatchOptions = _PLAIN, *, is_sealed: bool = True
+) -> bytearray:
+    """The bytes of one batch of the rows of `columns`; `is_sealed` as for `finish`.
 
     Raises:
         ValueError: There are no rows, or the columns contradict themselves.
         BatchError: The records are more than a batch can hold.
     """
     encoded = kernel.encode_columns(columns, options.delete_horizon_ms, BATCH_HEADER_BYTES)
-    return finish(encoded, options)
+    return finish(encoded, options, is_sealed=is_sealed)
 
 
-def finish(encoded: Encoded, options: BatchOptions) -> bytearray:
-    """Compress the records if asked to, and write the header into the room before them."""
+def finish(encoded: Encoded, options: BatchOptions, *, is_sealed: bool = True) -> bytearray:
+    """Compress the records if asked to, and write the header into the room before them.
+
+    What is not sealed has no checksum: for who changes the header once more, and then seals it.
+    """
     data, record_count, base_timestamp_ms, max_timestamp_ms = encoded
     if record_count == 0:
         raise ValueError("a batch needs at least one record")
@@ -131,9 +136,15 @@ def finish(encoded: Encoded, options: BatchOptions) -> bytearray:
         record_count,
     )
     HEADER.pack_into(data, 0, *header)
+    if is_sealed:
+        seal(data)
+    return data
+
+
+def seal(data: bytearray) -> None:
+    """Write the checksum of a batch into its header."""
     with memoryview(data) as view:
         UINT32.pack_into(data, CRC_AT, kernel.crc32c(view[CHECKED_FROM:]))
-    return data
 
 
 def record_size_bound(

@@ -12,13 +12,11 @@ a record that everybody else can read must not block a partition here.
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from operator import index
-from typing import Final
+from typing import Any
 
 from ottla.errors import BatchError
 from ottla.records.faults import (
     Fault,
-    body_too_large,
     broken_record,
     column_too_large,
     trailing_bytes,
@@ -34,16 +32,17 @@ from ottla.records.layout import (
     TRANSACTIONAL_BIT,
 )
 from ottla.records.plain_hashes import crc32c, murmur2, murmur2_column
+from ottla.records.plain_writer import Writer
 from ottla.records.rows import BinaryColumnWriter, binary_rows, integers, is_valid, validity_of
 from ottla.records.shapes import (
     BATCH_HEADER_BYTES,
-    MAX_BODY_BYTES,
     MAX_INT32,
     MAX_INT64,
     MIN_RECORD_BYTES,
     NO_TIMESTAMP_MS,
     Binary,
     Columns,
+    Common,
     Decoded,
     DecodedHeaders,
     Encoded,
@@ -56,9 +55,11 @@ from ottla.records.shapes import (
 )
 
 __all__ = [
+    "Writer",
     "columns",
     "crc32c",
     "decode",
+    "decode_as",
     "encode",
     "encode_columns",
     "is_plain",
@@ -67,36 +68,6 @@ __all__ = [
     "murmur2_column",
     "survey",
 ]
-
-_CACHED_VARINTS: Final = 1 << 16
-"""Batches of this many records find each of their offset deltas ready made."""
-
-
-class _Varints(dict[int, bytes]):
-    """Number -> its varint between two constants; those of small numbers are kept."""
-
-    def __init__(self, before: bytes = b"", after: bytes = b"") -> None:
-        super().__init__()
-        self._before, self._after = before, after
-
-    def __missing__(self, number: int) -> bytes:
-        raw = (number << 1) ^ (number >> 63)
-        varint = bytearray()
-        while raw > 0x7F:
-            varint.append(raw & 0x7F | 0x80)
-            raw >>= 7
-        varint.append(raw)
-        whole = self._before + varint + self._after
-        if 0 <= number < _CACHED_VARINTS:
-            self[number] = whole
-        return whole
-
-
-_VARINT: Final = _Varints()
-_LENGTH_AND_ATTRIBUTES: Final = _Varints(after=b"\0")
-_NULL_KEY_AND_VALUE_LENGTH: Final = _Varints(before=b"\1")
-_NULL: Final = b"\1"
-_NO_HEADERS: Final = b"\0"
 
 
 def encode(
@@ -112,75 +83,9 @@ def encode(
         ValueError: A record does not have four parts, or a timestamp is outside [-1, 2**63 - 1].
         BatchError: The records are more than a batch can hold.
     """
-    varint, opening, value_opening = _VARINT, _LENGTH_AND_ATTRIBUTES, _NULL_KEY_AND_VALUE_LENGTH
-    parts: list[bytes] = [bytes(headroom_bytes)]
-    max_timestamp_ms = NO_TIMESTAMP_MS
-    record_count = 0
-    for timestamp_ms, key, value, headers in records:
-        if type(timestamp_ms) is not int:
-            timestamp_ms = index(timestamp_ms)
-        if timestamp_ms > max_timestamp_ms:
-            max_timestamp_ms = timestamp_ms
-        elif timestamp_ms < NO_TIMESTAMP_MS:
-            raise _impossible_timestamp(timestamp_ms)
-        if base_timestamp_ms is None:
-            base_timestamp_ms = timestamp_ms
-        timestamp = varint[timestamp_ms - base_timestamp_ms]
-        offset = varint[record_count]
-        record_count += 1
-        if key is None and type(value) is bytes and not headers:  # most records, three times faster
-            size = value_opening[len(value)]
-            length = len(timestamp) + len(offset) + len(size) + len(value) + 2
-            parts += opening[length], timestamp, offset, size, value, _NO_HEADERS
-        else:
-            payload = _field("key", key) + _field("value", value) + _headers(headers)
-            length = len(timestamp) + len(offset) + len(payload) + 1
-            parts += opening[length], timestamp, offset, payload
-        if length > MAX_BODY_BYTES:
-            raise body_too_large()
-    base_timestamp_ms = NO_TIMESTAMP_MS if base_timestamp_ms is None else base_timestamp_ms
-    encoded = Encoded(bytearray().join(parts), record_count, base_timestamp_ms, max_timestamp_ms)
-    return _checked(encoded, headroom_bytes)
-
-
-def _checked(encoded: Encoded, headroom_bytes: int) -> Encoded:
-    if encoded.max_timestamp_ms - min(encoded.base_timestamp_ms, 0) > MAX_INT64:
-        raise _impossible_timestamp(encoded.max_timestamp_ms)
-    if len(encoded.data) - headroom_bytes > MAX_BODY_BYTES:
-        raise body_too_large()
-    return encoded
-
-
-def _impossible_timestamp(timestamp_ms: int) -> ValueError:
-    return ValueError(
-        f"timestamp {timestamp_ms} ms is outside [-1, 2**63 - 1], or that far from the first"
-    )
-
-
-def _field(what: str, field: Binary | None) -> bytes:
-    if field is None:
-        return _NULL
-    if type(field) is bytes and len(field) <= MAX_BODY_BYTES:
-        return _VARINT[len(field)] + field
-    if not isinstance(field, bytes | bytearray | memoryview):
-        raise TypeError(
-            f"a {what} must be bytes, bytearray, memoryview or None, not {type(field).__name__}"
-        )
-    if memoryview(field).nbytes > MAX_BODY_BYTES:
-        raise body_too_large()
-    data = bytes(field)
-    return _VARINT[len(data)] + data
-
-
-def _headers(headers: Headers | None) -> bytes:
-    if not headers:
-        return _NO_HEADERS
-    parts = []
-    for key, value in headers:
-        if not isinstance(key, str):
-            raise TypeError(f"a header key must be str, not {type(key).__name__}")
-        parts.append(_field("header key", key.encode()) + _field("header value", value))
-    return _VARINT[len(parts)] + b"".join(parts)
+    writer = Writer(base_timestamp_ms, headroom_bytes)
+    writer.extend(records)
+    return writer.encoded()
 
 
 def decode(section: Section) -> list[Decoded]:
@@ -190,6 +95,33 @@ def decode(section: Section) -> list[Decoded]:
         BatchError: The bytes are not the records that the batch announced.
     """
     return list(iterate(section))
+
+
+def decode_as(section: Section, common: Common) -> list[Any]:
+    """All records as tuples of the class that `common` says, with what they have in common.
+
+    Raises:
+        BatchError: The bytes are not the records that the batch announced.
+    """
+    make, topic, partition, kind, epoch, no_headers, headers_of = common
+    new = tuple.__new__
+    return [
+        new(
+            make,
+            (
+                topic,
+                partition,
+                offset,
+                key,
+                value,
+                headers_of(headers) if headers else no_headers,
+                timestamp_ms,
+                kind,
+                epoch,
+            ),
+        )
+        for offset, timestamp_ms, key, value, headers in iterate(section)
+    ]
 
 
 def iterate(section: Section) -> Iterator[Decoded]:

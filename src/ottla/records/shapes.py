@@ -5,8 +5,8 @@ laid out as Arrow lays out its `binary` type: row `i` is `data[offsets[i]:offset
 `i` of `validity`, lowest bit first, is 0 where the row is null.
 """
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
 NO_TIMESTAMP_MS: Final = -1
 MAX_INT32: Final = 2**31 - 1
@@ -46,6 +46,24 @@ class Section(NamedTuple):
     base_timestamp_ms: int
     append_time_ms: int | None = None
     """Set for LogAppendTime: then it is the timestamp of every record."""
+
+
+class Common(NamedTuple):
+    """What the records of a batch have in common for who reads them, and what they are made as.
+
+    `make` is a class of tuples with topic, partition, offset, key, value, headers, timestamp in ms,
+    timestamp type and leader epoch, in this order.
+    """
+
+    make: type[tuple[Any, ...]]
+    topic: str
+    partition: int
+    timestamp_type: int
+    leader_epoch: int
+    no_headers: object
+    """What a record without headers has in their place."""
+    headers_of: Callable[[DecodedHeaders], object]
+    """What makes that of headers."""
 
 
 class Encoded(NamedTuple):

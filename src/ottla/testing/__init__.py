@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ottla.client.basic.reader import Record
+    from ottla.client.records import Record
     from ottla.testing.broker import TestBroker
     from ottla.testing.faults import Fault, Faults
 
@@ -25,7 +25,7 @@ __all__ = ["Fault", "Faults", "Record", "TestBroker"]
 _HOMES: Final = {
     "Fault": "ottla.testing.faults",
     "Faults": "ottla.testing.faults",
-    "Record": "ottla.client.basic.reader",
+    "Record": "ottla.client.records",
     "TestBroker": "ottla.testing.broker",
 }
 

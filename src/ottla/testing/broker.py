@@ -19,13 +19,12 @@ from typing import Any, Final, Self, TypeVar
 from ottla.broker.config import BrokerConfig
 from ottla.broker.embedded import Broker, open_server
 from ottla.broker.server import Server
-from ottla.client.basic.reader import Record
 from ottla.errors import ClosedError
 from ottla.runtime.network import RealNetwork
 from ottla.runtime.thread import LoopThread
 from ottla.testing.adjustable import AdjustableClock, AdjustableLoop
 from ottla.testing.faults import PROBE_CLIENT_ID, Faults
-from ottla.testing.probe import Probe
+from ottla.testing.probe import PlainRecord, Probe
 
 T = TypeVar("T")
 
@@ -64,7 +63,7 @@ class Probed:
         encoded = [_bytes_of(value) for value in values]
         self._probe().produce(topic, encoded, _bytes_of(key), partition)
 
-    def records(self, topic: str, *, committed: bool = True) -> list[Record]:
+    def records(self, topic: str, *, committed: bool = True) -> list[PlainRecord]:
         """All records of a topic, sorted by partition and offset; [] if there is no such topic.
 
         Args:
@@ -75,7 +74,7 @@ class Probed:
 
     def wait_for(
         self, topic: str, count: int, timeout: float = 5.0, *, committed: bool = True
-    ) -> list[Record]:
+    ) -> list[PlainRecord]:
         """What `records` gives, as soon as it is `count` records or more.
 
         Raises:
@@ -106,7 +105,7 @@ class TestBroker(Probed, Broker):
         self._loop: AdjustableLoop | None = None
         self._the_probe: Probe | None = None
         self._has_crashed = False
-        self.faults = Faults(self._perform, self._crash)
+        self.faults: Faults = Faults(self._perform, self._crash)
 
     def start(self) -> Self:
         """Start it; return when it answers."""

@@ -63,7 +63,7 @@ class ExternalCluster(Probed):
 
 
 def _skip(what: str) -> NoReturn:
-    pytest.skip(f"{what} needs the embedded broker, and --ottla-bootstrap names another cluster")
+    pytest.skip(f"{what} needs the embedded broker, and this is another cluster")
 
 
 def _now_ms() -> int:

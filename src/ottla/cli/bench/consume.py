@@ -1,6 +1,7 @@
 """`ottla bench consume`."""
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,13 +10,16 @@ from ottla.cli.connection import Connection, connection_options
 from ottla.cli.offsets import END, START, resolve
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.progress import live_line
-from ottla.model import TopicPartition
+from ottla.cli.reading import POLL_RECORDS, batches_until
+
+if TYPE_CHECKING:
+    from ottla.client.records import Batch
 
 
 @click.command("consume")
 @click.option("--topic", default=TOPIC, show_default=True)
 @click.option("-n", "--records", type=click.IntRange(min=1), help="Stop after about so many.")
-@click.option("--raw", is_flag=True, help="Take batches as they come, without reading records.")
+@click.option("--raw", is_flag=True, help="Count bytes as they come, without looking at records.")
 @verbose_option
 @format_option
 @click.pass_obj
@@ -27,28 +31,25 @@ def command(
 
     From its first record to what is its last one now; `ottla bench produce` fills a topic.
     """
-    from ottla.client.basic.reader import Fetched, fetch
-    from ottla.client.basic.topics import find_topic
-
-    def size_of(part: Fetched) -> tuple[int, int]:
-        if raw:
-            sizes = [(batch.record_count, batch.size_bytes) for batch in part.batches]
-        else:
-            sizes = [(1, len(r.key or b"") + len(r.value or b"")) for r in part.records()]
-        return sum(count for count, _ in sizes), sum(size for _, size in sizes)
-
-    with connection.open() as client, live_line(sys.stderr.isatty()) as line:
-        found = find_topic(client, topic)
-        leaders = {TopicPartition(topic, p.index): p.leader_id for p in found.partitions}
-        ends = resolve(client, [found], END)
-        positions = {
-            key: at for key, at in resolve(client, [found], START).items() if at < ends[key]
-        }
+    with connection.admin() as admin:
+        partitions = admin.list_partitions([topic])
+        starts = resolve(admin, partitions, START)
+        ends = resolve(admin, partitions, END)
+    wanted = {key: end for key, end in ends.items() if starts[key] < end}
+    with (
+        connection.consumer(auto_offset_reset="none", max_poll_records=POLL_RECORDS) as consumer,
+        live_line(sys.stderr.isatty()) as line,
+    ):
         meter = Meter("consume (raw)" if raw else "consume", line)
-        while positions and (records is None or meter.record_count < records):
-            for part in fetch(client, positions, leaders):
-                meter.count(*size_of(part))
-                positions[part.partition] = part.next_offset
-                if part.next_offset >= ends[part.partition]:
-                    del positions[part.partition]
-    meter.tell(output)
+        consumer.assign({key: starts[key] for key in wanted})
+        for batch in batches_until(wanted, consumer, connection.timeout_s):
+            meter.count(len(batch), 0 if raw else _value_bytes(batch))
+            if raw:
+                meter.size_bytes = int(consumer.metrics()["bytes-consumed-total"])
+            if records is not None and meter.record_count >= records:
+                break
+        meter.tell(output)
+
+
+def _value_bytes(batch: "Batch[bytes | None, bytes | None]") -> int:
+    return sum(len(record.key or b"") + len(record.value or b"") for record in batch)

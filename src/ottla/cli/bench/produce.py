@@ -2,17 +2,19 @@
 
 import random
 import sys
-import time
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 import click
 
 from ottla.cli.bench.rates import TOPIC, Meter
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.produce import ACKS, CODECS
+from ottla.cli.produce import CODECS
 from ottla.cli.progress import live_line
-from ottla.errors import ConflictError, ErrorCode
+from ottla.config import MIB
+
+ACKS: Final[Mapping[str, Literal["all", 0, 1]]] = {"all": "all", "1": 1, "0": 0}
 
 GROUP: Final = 1_000
 """Records between two looks at the clock."""
@@ -45,7 +47,7 @@ def command(
     records: int,
     size: int,
     partitions: int,
-    compression: str,
+    compression: Any,
     acks: str,
     batch_bytes: int,
     connection: Connection,
@@ -54,31 +56,25 @@ def command(
 
     The topic stays, for `ottla bench consume`; `ottla topic delete` removes it.
     """
-    from ottla.client.basic.topics import create_topic, find_topic
-    from ottla.client.basic.writer import Writer
-    from ottla.records.compression import Compression
-
     # The same noise every time: compression has little to gain, and runs can be compared.
     noise = random.Random(size).randbytes(size + GROUP)
     values = [noise[n : n + size] for n in range(GROUP)]
-    with connection.open() as client, live_line(sys.stderr.isatty()) as line:
-        try:
-            create_topic(client, topic, partition_count=partitions, replication_factor=1)
-        except ConflictError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
-        writer = Writer(
-            client,
-            find_topic(client, topic, create=True),
+    with connection.admin() as admin:
+        admin.create_topic(topic, partitions=partitions, replication_factor=1, exists_ok=True)
+    with (
+        connection.producer(
             acks=ACKS[acks],
-            compression=Compression.named(compression),
-            batch_bytes=batch_bytes,
-        )
+            compression_type=compression,
+            batch_size=batch_bytes,
+            max_request_size=max(MIB, 2 * batch_bytes, 2 * size),
+        ) as producer,
+        live_line(sys.stderr.isatty()) as line,
+    ):
+        producer.partitions_for(topic)
         meter = Meter(f"produce (acks={acks})", line)
         for first in range(0, records, GROUP):
-            now_ms = int(time.time() * 1000)
             group = values[: records - first]
-            writer.add_all((now_ms, None, value, ()) for value in group)
+            producer.send_many(topic, group)
             meter.count(len(group), size * len(group))
-        writer.flush()
-    meter.tell(output)
+        producer.flush()
+        meter.tell(output)

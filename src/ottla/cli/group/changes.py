@@ -12,7 +12,7 @@ from ottla.cli.group.sight import Sight
 from ottla.values import dataclass
 
 if TYPE_CHECKING:
-    from ottla.wire.messages.describe_groups import ToldRebalance
+    from ottla.client.admin.stories import Rebalance
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def _whole(sight: Sight) -> Change:
     group = sight.group
     facts = {
         "state": group.state,
-        "generation": group.generation,
+        "generation": group.epoch,
         "members": [member.member_id for member in group.members],
         "lag": sight.lag_count,
     }
@@ -79,23 +79,23 @@ def _whole(sight: Sight) -> Change:
 
 
 def _rebalances(before: Sight, after: Sight) -> Iterator[Change]:
-    ends = {_key(told): told.ended_ms for told in _told(before)}
+    known = {(_key(told), told.ended_ms) for told in _told(before)}
     for told in _told(after):
-        if ends.get(_key(told)) == told.ended_ms:
+        if (_key(told), told.ended_ms) in known:
             continue
         how = f"rebalance {took(told)}"
-        if told.ended_ms >= 0:
-            led_to = f"generation {told.generation_id}" if told.generation_id >= 0 else "the next"
+        if told.ended_ms is not None:
+            led_to = "the next" if told.generation is None else f"generation {told.generation}"
             how = f"rebalance led to {led_to} in {took(told)}"
         text = f"{how}, set off by {culprit(told)}: {told.reason}"
         yield Change("rebalance", text, rebalance_facts(told))
 
 
-def _told(sight: Sight) -> "Iterable[ToldRebalance]":
+def _told(sight: Sight) -> "Iterable[Rebalance]":
     return () if sight.group.story is None else sight.group.story.rebalances
 
 
-def _key(told: "ToldRebalance") -> tuple[int, str, str]:
+def _key(told: "Rebalance") -> tuple[int, str | None, str]:
     return told.began_ms, told.member_id, told.reason
 
 

@@ -15,13 +15,11 @@ from ottla.cli.output import Output, format_option, verbose_option
 @connection_options
 def command(output: Output, names: tuple[str, ...], yes: bool, connection: Connection) -> None:
     """Forget groups without members, and their offsets."""
-    from ottla.client.basic.groups import delete_group
-
     if not yes:
         click.confirm(f"Forget {', '.join(names)} and all its offsets?", abort=True, err=True)
-    with connection.open() as client:
+    with connection.admin() as admin:
         for name in names:
-            delete_group(client, name)
+            admin.delete_group(name)
             if output.is_json:
                 output.json_line({"name": name, "deleted": True})
             else:

@@ -32,9 +32,9 @@ def command(output: Output, names: tuple[str, ...], connection: Connection) -> N
 
     -v shows every rebalance that the coordinator remembers, and not just the last five.
     """
-    with connection.open() as client:
+    with connection.admin() as admin:
         for number, name in enumerate(names):
-            sight = look(client, name)
+            sight = look(admin, name)
             if output.is_json:
                 output.json_line(facts_of(sight))
             else:
@@ -47,14 +47,14 @@ def facts_of(sight: Sight) -> dict[str, object]:
     """A group for JSON; what the broker does not tell is None."""
     group, story = sight.group, sight.group.story
     return {
-        "name": group.name,
+        "name": group.group_id,
         "state": group.state,
-        "type": "classic" if group.is_classic else "consumer",
-        "since_ms": None if story is None or story.since_ms < 0 else story.since_ms,
-        "generation": group.generation,
+        "type": group.type,
+        "since_ms": None if story is None else story.since_ms,
+        "generation": group.epoch,
         "protocol_type": group.protocol_type,
-        "protocol": group.protocol,
-        "coordinator": group.coordinator_id,
+        "protocol": group.assignor,
+        "coordinator": group.coordinator,
         "lag": sight.lag_count,
         "members": [
             dict(zip(MEMBER_COLUMNS, member_row(member), strict=True)) for member in group.members

@@ -19,6 +19,6 @@ def command(output: Output, names: tuple[str, ...], connection: Connection) -> N
 
     LAG is the number of offsets between what is committed and the end of the partition.
     """
-    with connection.open() as client:
-        rows = [(name, *lag.row) for name in names for lag in look(client, name).lags]
+    with connection.admin() as admin:
+        rows = [(name, *lag.row) for name in names for lag in look(admin, name).lags]
     output.rows(("group", *COLUMNS), rows)

@@ -1,7 +1,7 @@
 """How far a group is behind, partition by partition."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ottla.cli.quantities import Id
@@ -9,9 +9,10 @@ from ottla.model import TopicPartition
 from ottla.values import dataclass
 
 if TYPE_CHECKING:
-    from ottla.client.basic.client import BasicClient
-    from ottla.client.basic.groups import GroupInfo
-    from ottla.client.basic.topics import TopicInfo
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.groups import GroupInfo
+
+Offsets = Mapping[TopicPartition, int | None]
 
 COLUMNS: Final = ("topic", "partition", "committed", "end", "lag", "member")
 
@@ -60,29 +61,25 @@ class Lag:
         )
 
 
-def lags_of(client: "BasicClient", group: "GroupInfo", *, with_bounds: bool = False) -> list[Lag]:
+def lags_of(admin: "Admin", group: "GroupInfo", *, with_bounds: bool = False) -> list[Lag]:
     """Every partition that the group has committed or that a member has."""
-    from ottla.client.basic.groups import committed_offsets
-    from ottla.client.basic.topics import EARLIEST, LATEST, offsets_at
-
-    committed = committed_offsets(client, group.name)
+    committed = admin.list_group_offsets(group.group_id)
     owners = {key: member.member_id for member in group.members for key in member.assignment}
     keys = sorted({*committed, *owners})
-    topics = existing_topics(client, {key.topic for key in keys})
-    ends = offsets_at(client, topics, LATEST)
-    starts: dict[TopicPartition, int] = {}
-    stable_ends: dict[TopicPartition, int] = {}
-    fresh: dict[TopicPartition, int] = {}
+    ends = admin.list_offsets(keys, missing_ok=True)
+    starts: Offsets = {}
+    stable_ends: Offsets = {}
+    fresh: Offsets = {}
     if with_bounds:
-        starts = offsets_at(client, topics, EARLIEST)
-        stable_ends = offsets_at(client, topics, LATEST, read_committed=True)
+        starts = admin.list_offsets(keys, at="earliest", missing_ok=True)
+        stable_ends = admin.list_offsets(keys, isolation_level="read_committed", missing_ok=True)
         now_ms = time.time_ns() // 1_000_000 if group.story is None else group.story.now_ms
-        found = offsets_at(client, topics, now_ms - FRESH_MS)
-        fresh = {key: ends[key] if offset < 0 else offset for key, offset in found.items()}
+        found = admin.list_offsets(keys, at=now_ms - FRESH_MS, missing_ok=True)
+        fresh = {key: ends.get(key) if at is None else at for key, at in found.items()}
     return [
         Lag(
             key=key,
-            committed_offset=committed.get(key),
+            committed_offset=committed[key].offset if key in committed else None,
             end_offset=ends.get(key),
             member_id=owners.get(key),
             start_offset=starts.get(key),
@@ -91,11 +88,3 @@ def lags_of(client: "BasicClient", group: "GroupInfo", *, with_bounds: bool = Fa
         )
         for key in keys
     ]
-
-
-def existing_topics(client: "BasicClient", names: Iterable[str]) -> "list[TopicInfo]":
-    """The topics of these names that (still) exist."""
-    from ottla.client.basic.topics import all_topics
-
-    wanted = set(names)
-    return [topic for topic in all_topics(client) if topic.name in wanted]

@@ -13,11 +13,9 @@ from ottla.cli.output import Output, format_option, verbose_option
 @connection_options
 def command(output: Output, connection: Connection) -> None:
     """List groups."""
-    from ottla.client.basic.groups import all_groups
-
-    with connection.open() as client:
-        groups = all_groups(client)
+    with connection.admin() as admin:
+        groups = admin.group_overview()
     output.rows(
         ("group", "state", "protocol_type"),
-        [(group.name, group.state, group.protocol_type or None) for group in groups],
+        [(group.group_id, group.state, group.protocol_type or None) for group in groups],
     )

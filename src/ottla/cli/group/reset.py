@@ -11,7 +11,6 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from ottla.cli.connection import Connection, connection_options
-from ottla.cli.group.lags import existing_topics
 from ottla.cli.offsets import Place, as_place, resolve
 from ottla.cli.output import InUseError, Output, format_option, verbose_option
 from ottla.cli.quantities import Id
@@ -19,10 +18,9 @@ from ottla.errors import NotFoundError
 from ottla.model import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.basic.client import BasicClient
+    from ottla.client.admin.admin import Admin
 
 Offsets = Mapping[TopicPartition, int]
-EMPTY = "Empty"
 
 
 @click.command("reset")
@@ -51,24 +49,22 @@ def command(
     PLACE is what `ottla consume --from` takes.  Without --topic, all topics are meant for which the
     group has committed something.  A group with members keeps its offsets: stop them first.
     """
-    from ottla.client.basic.groups import commit_offsets, committed_offsets
-
     if sum(way is not None for way in (place, shift, file)) != 1:
         raise click.UsageError("say where to: one of --to, --shift and --file")
     listed = None if file is None else _read(file)
-    with connection.open() as client:
-        _refuse_if_active(client, name)
-        before = committed_offsets(client, name)
+    with connection.admin() as admin:
+        _refuse_if_active(admin, name)
+        before = {key: at.offset for key, at in admin.list_group_offsets(name).items()}
         wanted = set(topics) or {key.topic for key in (before if listed is None else listed)}
         if place is not None:
-            after = resolve(client, existing_topics(client, wanted), place)
+            after = resolve(admin, admin.list_partitions(wanted, missing_ok=True), place)
         else:
             moved = listed if listed is not None else _shifted(before, shift or 0)
-            after = _bounded(client, {k: o for k, o in moved.items() if k.topic in wanted})
+            after = _bounded(admin, {k: o for k, o in moved.items() if k.topic in wanted})
         if missing := sorted(set(topics) - {key.topic for key in after}):
             raise click.UsageError(f"nothing to reset for {', '.join(missing)}")
         if execute and after:
-            commit_offsets(client, name, after)
+            admin.alter_group_offsets(name, after)
     output.rows(
         ("topic", "partition", "before", "after"),
         [
@@ -80,14 +76,12 @@ def command(
         output.say("nothing was changed; --execute does it")
 
 
-def _refuse_if_active(client: "BasicClient", name: str) -> None:
-    from ottla.client.basic.groups import describe_group
-
+def _refuse_if_active(admin: "Admin", name: str) -> None:
     try:
-        group = describe_group(client, name)
+        group = admin.describe_group(name)
     except NotFoundError:
         return  # a group may have offsets before it has its first member
-    if group.state != EMPTY:
+    if group.is_active:
         error = InUseError(f"group {name!r} is {group.state} with {len(group.members)} members")
         error.add_note("stop its members first: they would not notice, and commit over it")
         raise error
@@ -97,16 +91,14 @@ def _shifted(offsets: Offsets, by: int) -> dict[TopicPartition, int]:
     return {key: offset + by for key, offset in offsets.items()}
 
 
-def _bounded(client: "BasicClient", offsets: Offsets) -> dict[TopicPartition, int]:
+def _bounded(admin: "Admin", offsets: Offsets) -> dict[TopicPartition, int]:
     """The same, within what each partition has; partitions that do not exist are left out."""
-    from ottla.client.basic.topics import EARLIEST, LATEST, offsets_at
-
-    topics = existing_topics(client, {key.topic for key in offsets})
-    starts, ends = offsets_at(client, topics, EARLIEST), offsets_at(client, topics, LATEST)
+    starts = admin.list_offsets(offsets, at="earliest", missing_ok=True)
+    ends = admin.list_offsets(offsets, missing_ok=True)
     return {
-        key: max(starts[key], min(offset, ends[key]))
+        key: max(start, min(offset, end))
         for key, offset in offsets.items()
-        if key in starts and key in ends
+        if (start := starts.get(key)) is not None and (end := ends.get(key)) is not None
     }
 
 

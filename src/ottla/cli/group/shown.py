@@ -8,8 +8,8 @@ from ottla.cli.group.sight import Sight
 from ottla.cli.quantities import Id, about, counted, local_time
 
 if TYPE_CHECKING:
-    from ottla.client.basic.groups import GroupInfo, MemberInfo
-    from ottla.wire.messages.describe_groups import ToldRebalance
+    from ottla.client.admin.groups import GroupInfo, GroupMember
+    from ottla.client.admin.stories import Rebalance
 
 MEMBER_COLUMNS: Final = ("member", "instance", "client", "host", "partitions")
 REBALANCE_COLUMNS: Final = ("rebalance", "took", "generation", "member", "host", "reason")
@@ -24,12 +24,12 @@ Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 def headline(sight: Sight) -> str:
     """The group in one line."""
     group = sight.group
-    parts = [group.name, group.state]
-    if group.generation is not None:
-        parts.append(f"{'generation' if group.is_classic else 'epoch'} {group.generation}")
+    parts = [group.group_id, group.state]
+    if group.epoch is not None:
+        parts.append(f"{'generation' if group.type == 'classic' else 'epoch'} {group.epoch}")
     parts += [counted(len(group.members), "member"), f"lag {sight.lag_count:,}"]
-    parts.append(f"coordinator {group.coordinator_id}")
-    return " · ".join([*parts, group.protocol] if group.protocol else parts)
+    parts.append(f"coordinator {group.coordinator}")
+    return " · ".join([*parts, group.assignor] if group.assignor else parts)
 
 
 def tables(sight: Sight, *, rebalance_count: int) -> list[Table]:
@@ -44,7 +44,7 @@ def tables(sight: Sight, *, rebalance_count: int) -> list[Table]:
     return [(columns, rows) for columns, rows in found if rows]
 
 
-def member_row(member: "MemberInfo") -> tuple[object, ...]:
+def member_row(member: "GroupMember") -> tuple[object, ...]:
     """A member, in `MEMBER_COLUMNS`."""
     return (
         member.member_id,
@@ -55,31 +55,31 @@ def member_row(member: "MemberInfo") -> tuple[object, ...]:
     )
 
 
-def rebalance_facts(rebalance: "ToldRebalance") -> dict[str, object]:
+def rebalance_facts(rebalance: "Rebalance") -> dict[str, object]:
     """A rebalance for JSON; None is what is not known, or not yet."""
     return {
         "began_ms": rebalance.began_ms,
-        "ended_ms": _known(rebalance.ended_ms),
-        "generation": _known(rebalance.generation_id),
-        "member": rebalance.member_id or None,
+        "ended_ms": rebalance.ended_ms,
+        "generation": rebalance.generation,
+        "member": rebalance.member_id,
         "client": rebalance.client_id or None,
-        "host": host_of(rebalance.client_host) or None,
+        "host": host_of(rebalance.host) or None,
         "reason": rebalance.reason,
     }
 
 
-def took(rebalance: "ToldRebalance") -> str:
+def took(rebalance: "Rebalance") -> str:
     """How long it took, in words."""
-    if rebalance.ended_ms < 0:
+    if rebalance.ended_ms is None:
         return "goes on"
     return about(rebalance.ended_ms - rebalance.began_ms)
 
 
-def culprit(rebalance: "ToldRebalance") -> str:
+def culprit(rebalance: "Rebalance") -> str:
     """Who set it off, and where that is."""
-    if not rebalance.member_id:
+    if rebalance.member_id is None:
         return COORDINATOR
-    place = _place(rebalance.member_id, rebalance.client_id, rebalance.client_host)
+    place = _place(rebalance.member_id, rebalance.client_id, rebalance.host)
     return f"{rebalance.member_id} ({place})"
 
 
@@ -102,7 +102,7 @@ def host_of(host: str) -> str:
     return host.removeprefix("/")
 
 
-def _name(member: "MemberInfo | None", member_id: str) -> str:
+def _name(member: "GroupMember | None", member_id: str) -> str:
     if member is None:
         return member_id
     name = member.instance_id or member_id
@@ -114,17 +114,12 @@ def _place(name: str, client_id: str, host: str) -> str:
     return host_of(host) if name.startswith(client_id) else f"{client_id}, {host_of(host)}"
 
 
-def _rebalance_row(rebalance: "ToldRebalance") -> tuple[object, ...]:
-    generation = _known(rebalance.generation_id)
+def _rebalance_row(rebalance: "Rebalance") -> tuple[object, ...]:
     return (
         local_time(rebalance.began_ms),
         took(rebalance),
-        None if generation is None else Id(generation),
+        None if rebalance.generation is None else Id(rebalance.generation),
         rebalance.member_id or COORDINATOR,
-        host_of(rebalance.client_host) or None,
+        host_of(rebalance.host) or None,
         rebalance.reason,
     )
-
-
-def _known(number: int) -> int | None:
-    return None if number < 0 else number

@@ -24,7 +24,7 @@ from ottla.errors import DeadlineError, NotFoundError, RetriableError, Transport
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from ottla.client.basic.client import BasicClient
+    from ottla.client.admin.admin import Admin
 
 CHANGES_SHOWN: Final = 10
 REBALANCES_SHOWN: Final = 5
@@ -54,18 +54,19 @@ def command(
     Ctrl-C ends it. Where the output is no terminal, each change is a line; with -o json, an object.
     """
     watch = Watch()
-    with connection.open() as client, _view(output, name) as view:
+    # What fails is shown, not repeated: the next look comes soon enough.
+    with connection.admin(retries=0) as admin, _view(output, name) as view:
         for number in itertools.count(1):
-            seen = look(client, name) if number == 1 else _look_again(client, name)
+            seen = look(admin, name) if number == 1 else _look_again(admin, name)
             view.show(seen, watch.note(seen))
             if number == count:
                 return
             time.sleep(interval)
 
 
-def _look_again(client: "BasicClient", name: str) -> Sight | Blind:
+def _look_again(admin: "Admin", name: str) -> Sight | Blind:
     try:
-        return look(client, name)
+        return look(admin, name)
     except (RetriableError, TransportError, DeadlineError, NotFoundError) as error:
         return Blind(time.time_ns() // 1_000_000, str(error))
 

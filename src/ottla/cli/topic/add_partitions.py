@@ -19,11 +19,9 @@ def command(output: Output, name: str, count: int, connection: Connection) -> No
     COUNT is how many to add.  Partitions cannot be taken away again, and keys may move to other
     partitions: records of a key that are there stay where they are.
     """
-    from ottla.client.basic.topics import describe_topic, set_partition_count
-
-    with connection.open() as client:
-        total = len(describe_topic(client, name).partitions) + count
-        set_partition_count(client, name, total)
+    with connection.admin() as admin:
+        total = len(admin.list_partitions([name])) + count
+        admin.add_partitions(name, total=total)
     if output.is_json:
         output.json_line({"name": name, "partitions": total})
     else:

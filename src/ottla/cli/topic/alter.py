@@ -39,15 +39,13 @@ def command(
     connection: Connection,
 ) -> None:
     """Change settings of a topic, and leave the others alone."""
-    from ottla.client.basic.topics import alter_topic
-
     changes = parse_pairs("--config", settings)
     if not changes and not resets:
         raise click.UsageError("nothing to change: give --config NAME=VALUE or --default NAME")
     if both := sorted(set(changes) & set(resets)):
         raise click.UsageError(f"{both[0]} cannot get a value and its default at a time")
-    with connection.open() as client:
-        alter_topic(client, name, changes=changes, resets=resets, validate_only=dry_run)
+    with connection.admin() as admin:
+        admin.alter_config(topic=name, set=changes, unset=resets, dry_run=dry_run)
     if output.is_json:
         output.json_line(
             {"name": name, "set": changes, "default": list(resets), "dry_run": dry_run}

@@ -50,19 +50,16 @@ def command(
     connection: Connection,
 ) -> None:
     """Create topics."""
-    from ottla.client.basic.topics import create_topic
-
     configs = parse_pairs("--config", settings)
-    with connection.open() as client:
+    with connection.admin() as admin:
         for name in names:
             try:
-                partition_count, replication_factor = create_topic(
-                    client,
+                topic = admin.create_topic(
                     name,
-                    partition_count=partitions or -1,
+                    partitions=partitions or -1,
                     replication_factor=replicas or -1,
-                    configs=configs,
-                    validate_only=dry_run,
+                    config=configs,
+                    dry_run=dry_run,
                 )
             except ConflictError as error:
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS or not if_not_exists:
@@ -75,9 +72,9 @@ def command(
                     output,
                     name,
                     created=not dry_run,
-                    text=f"{did} topic {name} with {counted(partition_count, 'partition')}",
-                    partitions=partition_count,
-                    replication_factor=replication_factor,
+                    text=f"{did} topic {name} with {counted(len(topic.partitions), 'partition')}",
+                    partitions=len(topic.partitions),
+                    replication_factor=topic.replication_factor,
                 )
 
 

@@ -19,14 +19,12 @@ def command(
     output: Output, names: tuple[str, ...], yes: bool, if_exists: bool, connection: Connection
 ) -> None:
     """Delete topics and everything in them."""
-    from ottla.client.basic.topics import delete_topic
-
     if not yes:
         click.confirm(f"Delete {', '.join(names)} and everything in it?", abort=True, err=True)
-    with connection.open() as client:
+    with connection.admin() as admin:
         for name in names:
             try:
-                delete_topic(client, name)
+                admin.delete_topic(name)
             except UnknownTopicError as error:
                 if not if_exists:
                     error.add_note("--if-exists makes a missing topic no error")

@@ -12,12 +12,14 @@ from ottla.cli.topic.list import facts_of, sizes_or_none
 from ottla.model import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.basic.topics import ConfigEntry, TopicInfo
+    from ottla.client.admin.configs import ConfigEntry
+    from ottla.client.admin.topics import TopicInfo
 
 UNLIMITED: Final = 2**62
 """Settings that mean "never" are the largest number there is."""
 
-Offsets = Mapping[TopicPartition, int]
+Offsets = Mapping[TopicPartition, int | None]
+Sizes = Mapping[TopicPartition, int]
 COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "start", "end", "stable_end", "size")
 
 
@@ -30,25 +32,19 @@ COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "start", "end", "s
 @connection_options
 def command(output: Output, names: tuple[str, ...], show_all: bool, connection: Connection) -> None:
     """Show partitions, leaders, offsets and settings."""
-    from ottla.client.basic.topics import (
-        EARLIEST,
-        LATEST,
-        describe_topic,
-        offsets_at,
-        topic_configs,
-    )
-
-    with connection.open() as client:
+    with connection.admin() as admin:
         for number, name in enumerate(names):
-            topic = describe_topic(client, name)
-            starts = offsets_at(client, [topic], EARLIEST)
-            ends = offsets_at(client, [topic], LATEST)
-            stable_ends = offsets_at(client, [topic], LATEST, read_committed=True)
-            sizes = sizes_or_none(client)
-            configs = topic_configs(client, [name])[name]
-            shown = [entry for entry in configs if show_all or not entry.is_default]
-            facts = facts_of(topic, starts, ends, sizes)
-            rows = _partition_rows(topic, starts, ends, stable_ends, sizes)
+            topic = admin.describe_topic(name)
+            stable_ends = admin.list_offsets(
+                [TopicPartition(name, p.id) for p in topic.partitions],
+                isolation_level="read_committed",
+                missing_ok=True,
+            )
+            sizes = sizes_or_none(admin)
+            configs = admin.describe_config(topic=name).values()
+            shown = [entry for entry in configs if show_all or entry.source == "topic"]
+            facts = facts_of(topic, sizes)
+            rows = _partition_rows(topic, stable_ends, sizes)
             if output.is_json:
                 _print_json(output, facts, rows, shown)
             else:
@@ -98,25 +94,21 @@ def _listed(row: Sequence[object]) -> list[object]:
 
 
 def _partition_rows(
-    topic: "TopicInfo",
-    starts: Offsets,
-    ends: Offsets,
-    stable_ends: Offsets,
-    sizes: Offsets | None,
+    topic: "TopicInfo", stable_ends: Offsets, sizes: Sizes | None
 ) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     for p in topic.partitions:
-        key = TopicPartition(topic.name, p.index)
+        key = TopicPartition(topic.name, p.id)
         size = sizes.get(key) if sizes is not None else None
         rows.append(
             (
-                Id(p.index),
-                Id(p.leader_id) if p.has_leader else None,
-                Id(p.leader_epoch),
+                Id(p.id),
+                None if p.leader is None else Id(p.leader),
+                None if p.leader_epoch is None else Id(p.leader_epoch),
                 p.replicas,
                 p.isr,
-                starts.get(key),
-                ends.get(key),
+                p.start_offset,
+                p.end_offset,
                 stable_ends.get(key),
                 None if size is None else Size(size),
             )

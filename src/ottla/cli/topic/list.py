@@ -1,7 +1,7 @@
 """`ottla topic list`."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -9,12 +9,12 @@ import click
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.quantities import Duration, Size
-from ottla.errors import UnsupportedError
-from ottla.model import TopicPartition, uuid_text
+from ottla.errors import UnknownTopicError, UnsupportedError
+from ottla.model import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.basic.client import BasicClient
-    from ottla.client.basic.topics import ConfigEntry, TopicInfo
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.topics import TopicInfo
 
 
 @click.command("list")
@@ -29,70 +29,60 @@ def command(output: Output, pattern: str | None, internal: bool, connection: Con
 
     PATTERN is a regular expression that a whole name must match.
     """
-    from ottla.client.basic.topics import EARLIEST, LATEST, all_topics, offsets_at, topic_configs
-
     wanted = _compiled(pattern)
-    with connection.open() as client:
-        topics = [
-            topic
-            for topic in all_topics(client)
-            if wanted.fullmatch(topic.name) and (internal or not topic.is_internal)
-        ]
-        starts = offsets_at(client, topics, EARLIEST) if topics else {}
-        ends = offsets_at(client, topics, LATEST) if topics else {}
-        sizes = sizes_or_none(client)
-        names = [topic.name for topic in topics]
-        keys = ("cleanup.policy", "retention.ms")
-        configs = topic_configs(client, names, keys) if names else {}
+    with connection.admin() as admin:
+        names = [name for name in admin.list_topics(internal=internal) if wanted.fullmatch(name)]
+        topics = _described(admin, names)
+        sizes = sizes_or_none(admin)
     if output.is_json:
         for topic in topics:
-            output.json_line(
-                facts_of(topic, starts, ends, sizes)
-                | {entry.name.replace(".", "_"): _raw(entry) for entry in configs[topic.name]}
-            )
+            output.json_line(facts_of(topic, sizes) | _settings(topic))
         return
     output.rows(
         ("topic", "partitions", "rf", "records", "size", "retention"),
-        [
-            _row(topic, facts_of(topic, starts, ends, sizes), configs[topic.name])
-            for topic in topics
-        ],
+        [_row(topic, facts_of(topic, sizes)) for topic in topics],
     )
 
 
-def facts_of(
-    topic: "TopicInfo",
-    starts: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
-    sizes: Mapping[TopicPartition, int] | None,
-) -> dict[str, object]:
+def _described(admin: "Admin", names: list[str]) -> "list[TopicInfo]":
+    """The topics, but for those that are gone since they were listed."""
+    found = admin.describe_topics(names)
+    gone = {name for name, e in found.errors.items() if isinstance(e, UnknownTopicError)}
+    return [found[name] for name in names if name not in gone]
+
+
+def facts_of(topic: "TopicInfo", sizes: Mapping[TopicPartition, int] | None) -> dict[str, object]:
     """What is known of a topic as a whole.  Compaction can leave fewer records than offsets."""
-    keys = [TopicPartition(topic.name, p.index) for p in topic.partitions]
     return {
         "name": topic.name,
-        "topic_id": uuid_text(topic.topic_id),
+        "topic_id": topic.topic_id,
         "partitions": len(topic.partitions),
         "replication_factor": topic.replication_factor,
-        "records": sum(ends[key] - starts[key] for key in keys if key in ends and key in starts),
-        "bytes": None if sizes is None else sum(sizes.get(key, 0) for key in keys),
-        "internal": topic.is_internal,
+        "records": sum((p.end_offset or 0) - (p.start_offset or 0) for p in topic.partitions),
+        "bytes": None
+        if sizes is None
+        else sum(sizes.get(TopicPartition(topic.name, p.id), 0) for p in topic.partitions),
+        "internal": topic.internal,
     }
 
 
-def sizes_or_none(client: "BasicClient") -> dict[TopicPartition, int] | None:
-    """Bytes of every partition; None where the broker has no such question."""
-    from ottla.client.basic.topics import partition_sizes
-
+def sizes_or_none(admin: "Admin") -> dict[TopicPartition, int] | None:
+    """Bytes of every partition, at its largest replica; None where the broker cannot tell."""
     try:
-        return partition_sizes(client)
+        folders = admin.describe_log_dirs()
     except UnsupportedError:
         return None
+    sizes: dict[TopicPartition, int] = {}
+    for of_broker in folders.values():
+        for folder in of_broker:
+            if folder.error is not None:
+                raise folder.error
+            for key, replica in folder.replicas.items():
+                sizes[key] = max(sizes.get(key, 0), replica.size_bytes)
+    return sizes
 
 
-def _row(
-    topic: "TopicInfo", facts: Mapping[str, object], configs: Iterable["ConfigEntry"]
-) -> tuple[object, ...]:
-    settings = {entry.name: entry.value for entry in configs}
+def _row(topic: "TopicInfo", facts: Mapping[str, object]) -> tuple[object, ...]:
     size = facts["bytes"]
     return (
         topic.name,
@@ -100,19 +90,23 @@ def _row(
         facts["replication_factor"],
         facts["records"],
         Size(size) if isinstance(size, int) else None,
-        _retention(settings),
+        _retention(topic),
     )
 
 
-def _retention(settings: Mapping[str, str | None]) -> object:
-    policy, retention_ms = settings.get("cleanup.policy"), settings.get("retention.ms")
+def _retention(topic: "TopicInfo") -> object:
+    policy, retention_ms = topic.config.get("cleanup.policy"), topic.config.get("retention.ms")
     if policy == "compact":
         return "compact"
     return Duration(retention_ms) if retention_ms is not None else None
 
 
-def _raw(entry: "ConfigEntry") -> object:
-    return int(entry.value) if entry.name == "retention.ms" and entry.value else entry.value
+def _settings(topic: "TopicInfo") -> dict[str, object]:
+    policy, retention_ms = topic.config.get("cleanup.policy"), topic.config.get("retention.ms")
+    return {
+        "cleanup_policy": policy,
+        "retention_ms": None if retention_ms is None else int(retention_ms),
+    }
 
 
 def _compiled(pattern: str | None) -> "re.Pattern[str]":

@@ -6,11 +6,12 @@ import click
 
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import InUseError, Output, format_option, verbose_option
+from ottla.cli.txn.owners import open_transactions, owner_of
 from ottla.errors import ErrorCode, NotFoundError
 
 if TYPE_CHECKING:
-    from ottla.client.basic.client import BasicClient
-    from ottla.client.basic.transactions import OpenProducer
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.transactions import HangingTransaction
 
 
 @click.command("abort")
@@ -44,40 +45,36 @@ def command(
     what = f"transactional id {name}" if name else f"producer {producer_id} in {topic}-{partition}"
     if not yes:
         click.confirm(f"Abort what {what} has open?", abort=True, err=True)
-    with connection.open() as client:
+    with connection.admin() as admin:
         if name is not None:
-            _abort_known(client, name)
+            _abort_known(admin, name)
         else:
-            _abort_hanging(client, topic or "", partition or 0, producer_id or 0)
+            _abort_hanging(admin, topic or "", partition or 0, producer_id or 0)
     if output.is_json:
         output.json_line({"aborted": what})
     else:
         click.echo(f"aborted what {what} had open")
 
 
-def _abort_known(client: "BasicClient", name: str) -> None:
-    from ottla.client.basic.transactions import abort_transaction, describe_transaction
-
-    info = describe_transaction(client, name)
+def _abort_known(admin: "Admin", name: str) -> None:
+    info = admin.describe_transaction(name)
     if not info.is_open:
         error = InUseError(f"transactional id {name!r} has nothing open: it is {info.state}")
         error.add_note("`ottla txn list --state Ongoing` shows what can be aborted")
         raise error
-    abort_transaction(client, name)
+    admin.abort_transaction(name)
 
 
-def _abort_hanging(client: "BasicClient", topic: str, partition: int, producer_id: int) -> None:
-    from ottla.client.basic.topics import find_topic
-    from ottla.client.basic.transactions import abort_hanging, open_producers, owner_of
-
-    found = open_producers(client, [find_topic(client, topic)])
-    for producer in found:
-        if (producer.partition.partition, producer.producer_id) == (partition, producer_id):
-            if (owner := owner_of(client, producer)) is not None:
-                error = InUseError(f"transactional id {owner.name!r} will end it: it is no orphan")
-                error.add_note(f"`ottla txn abort {owner.name}` ends it everywhere")
+def _abort_hanging(admin: "Admin", topic: str, partition: int, producer_id: int) -> None:
+    found = open_transactions(admin, admin.list_partitions([topic]))
+    for opened in found:
+        if (opened.tp.partition, opened.producer.producer_id) == (partition, producer_id):
+            if (owner := owner_of(admin, opened)) is not None:
+                name = owner.transactional_id
+                error = InUseError(f"transactional id {name!r} will end it: it is no orphan")
+                error.add_note(f"`ottla txn abort {name}` ends it everywhere")
                 raise error
-            abort_hanging(client, producer)
+            admin.abort_hanging(opened)
             return
     raise NotFoundError(
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
@@ -85,8 +82,8 @@ def _abort_hanging(client: "BasicClient", topic: str, partition: int, producer_i
     )
 
 
-def _known(found: "list[OpenProducer]") -> str:
+def _known(found: "list[HangingTransaction]") -> str:
     if not found:
         return ", and nobody else has"
-    names = [f"{p.producer_id} in partition {p.partition.partition}" for p in found]
+    names = [f"{it.producer.producer_id} in partition {it.tp.partition}" for it in found]
     return f"; those who have: {', '.join(names)}"

@@ -1,16 +1,19 @@
 """`ottla txn describe`."""
 
 import time
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.quantities import Duration, about, human_duration, local_time
+from ottla.cli.quantities import FOREVER, Duration, about, as_ms, human_duration, local_time
 
 if TYPE_CHECKING:
-    from ottla.client.basic.transactions import TransactionInfo
+    from ottla.client.admin.transactions import TransactionInfo
+
+_MS: Final = timedelta(milliseconds=1)
 
 
 @click.command("describe")
@@ -21,11 +24,9 @@ if TYPE_CHECKING:
 @connection_options
 def command(output: Output, names: tuple[str, ...], connection: Connection) -> None:
     """Show where transactional ids stand: state, producer, age, and the partitions they wrote."""
-    from ottla.client.basic.transactions import describe_transaction
-
-    with connection.open() as client:
+    with connection.admin() as admin:
         for number, name in enumerate(names):
-            info = describe_transaction(client, name)
+            info = admin.describe_transaction(name)
             now_ms = int(time.time() * 1000)
             if output.is_json:
                 output.json_line(_facts(info, now_ms))
@@ -38,25 +39,28 @@ def command(output: Output, names: tuple[str, ...], connection: Connection) -> N
 
 
 def _facts(info: "TransactionInfo", now_ms: int) -> dict[str, object]:
+    started_ms = None if info.started is None else as_ms(info.started)
     return {
-        "transactional_id": info.name,
+        "transactional_id": info.transactional_id,
         "state": info.state,
         "producer_id": info.producer_id,
         "producer_epoch": info.producer_epoch,
-        "timeout_ms": info.timeout_ms,
-        "started_ms": info.started_ms,
-        "age_ms": None if info.started_ms is None else now_ms - info.started_ms,
-        "coordinator": info.coordinator_id,
+        "timeout_ms": None if info.timeout is None else info.timeout // _MS,
+        "started_ms": started_ms,
+        "age_ms": None if started_ms is None else now_ms - started_ms,
+        "coordinator": info.coordinator,
         "partitions": [{"topic": p.topic, "partition": p.partition} for p in info.partitions],
     }
 
 
 def _headline(info: "TransactionInfo", now_ms: int) -> str:
+    timeout_ms = FOREVER if info.timeout is None else info.timeout // _MS
     text = (
-        f"{info.name}: {info.state}, producer {info.producer_id} epoch {info.producer_epoch}, "
-        f"timeout {human_duration(Duration(info.timeout_ms))}"
+        f"{info.transactional_id}: {info.state}, "
+        f"producer {info.producer_id} epoch {info.producer_epoch}, "
+        f"timeout {human_duration(Duration(timeout_ms))}"
     )
-    if info.started_ms is not None and info.is_open:
-        age = about(now_ms - info.started_ms)
-        text += f", open for {age}, since {local_time(info.started_ms)}"
+    if info.started is not None and info.is_open:
+        started_ms = as_ms(info.started)
+        text += f", open for {about(now_ms - started_ms)}, since {local_time(started_ms)}"
     return text

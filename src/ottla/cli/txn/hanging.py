@@ -1,10 +1,12 @@
 """`ottla txn hanging`: transactions that a partition has open and no coordinator knows of."""
 
+from datetime import datetime, timedelta
+
 import click
 
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.quantities import Id, local_time
+from ottla.cli.quantities import Id, as_ms, local_time
 
 COLUMNS = ("topic", "partition", "producer_id", "producer_epoch", "start_offset", "last_write")
 
@@ -21,27 +23,27 @@ def command(output: Output, topics: tuple[str, ...], connection: Connection) -> 
     They hold back read_committed consumers, compaction and retention for ever.  Each is ended with
     `ottla txn abort --topic TOPIC --partition N --producer-id ID`.
     """
-    from ottla.client.basic.topics import all_topics, find_topic
-    from ottla.client.basic.transactions import hanging, open_producers
-
-    with connection.open() as client:
-        asked = [find_topic(client, name) for name in topics] if topics else all_topics(client)
-        found = hanging(client, open_producers(client, asked))
+    with connection.admin() as admin:
+        found = admin.hanging_transactions(topics=topics or None, older_than=timedelta(0))
     output.rows(
         COLUMNS,
         [
             (
-                producer.partition.topic,
-                Id(producer.partition.partition),
-                Id(producer.producer_id),
-                Id(producer.producer_epoch),
-                producer.start_offset,
-                producer.last_timestamp_ms
-                if output.is_json
-                else local_time(producer.last_timestamp_ms),
+                hanging.tp.topic,
+                Id(hanging.tp.partition),
+                Id(hanging.producer.producer_id),
+                Id(hanging.producer.producer_epoch),
+                hanging.producer.transaction_start_offset,
+                _moment(hanging.producer.last_write, is_json=output.is_json),
             )
-            for producer in found
+            for hanging in found
         ],
     )
     if not found and not output.is_json:
         output.say("no transaction hangs")
+
+
+def _moment(when: datetime | None, *, is_json: bool) -> int | str | None:
+    if when is None:
+        return None
+    return as_ms(when) if is_json else local_time(as_ms(when))

@@ -1,5 +1,7 @@
 """`ottla txn list`."""
 
+from datetime import timedelta
+
 import click
 
 from ottla.cli.connection import Connection, connection_options
@@ -25,13 +27,10 @@ def command(
     output: Output, states: tuple[str, ...], min_age_ms: int | None, connection: Connection
 ) -> None:
     """List transactional ids."""
-    from ottla.client.basic.transactions import all_transactions
-
-    with connection.open() as client:
-        found = all_transactions(
-            client, states=states, min_age_ms=-1 if min_age_ms is None else min_age_ms
-        )
+    older_than = None if min_age_ms is None else timedelta(milliseconds=min_age_ms)
+    with connection.admin() as admin:
+        found = admin.list_transactions(states=states, older_than=older_than)
     output.rows(
         ("transactional_id", "state", "producer_id", "coordinator"),
-        [(t.name, t.state, Id(t.producer_id), Id(t.coordinator_id)) for t in found],
+        [(t.transactional_id, t.state, Id(t.producer_id), Id(t.coordinator)) for t in found],
     )

@@ -56,14 +56,15 @@ def command(output: Output, name: str, look_s: float | None, connection: Connect
     It tells who is waited for and until when, who set off the last rebalance and why, which members
     do not come along with their partitions, and which offsets make no sense.
     """
-    with connection.open() as client:
+    # What the group's coordinator cannot do now is the answer, and not waited for.
+    with connection.admin(retries=0) as admin:
         try:
-            sight = look(client, name, with_bounds=True)
+            sight = look(admin, name, with_bounds=True)
             before: Sight | None = None
             if (pause_s := _pause_s(sight, look_s)) > 0:
                 before = sight
                 time.sleep(pause_s)
-                sight = look(client, name, with_bounds=True)
+                sight = look(admin, name, with_bounds=True)
         except RetriableError as error:
             if error.code not in _NOT_READY:
                 raise
@@ -71,7 +72,7 @@ def command(output: Output, name: str, look_s: float | None, connection: Connect
             return
     findings = [*waits(sight), *progress(before, sight)] or [_nothing(sight)]
     group, story = sight.group, sight.group.story
-    since_ms = None if story is None or story.since_ms < 0 else story.since_ms
+    since_ms = None if story is None else story.since_ms
     title = f"Group {name} is {group.state}"
     if story is not None and since_ms is not None:
         title += f" for {about(story.now_ms - since_ms)}"

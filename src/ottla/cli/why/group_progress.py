@@ -43,7 +43,7 @@ def progress(before: Sight | None, now: Sight) -> Iterator[Finding]:
 
 
 def _out_of_range(now: Sight) -> Iterator[Finding]:
-    name = now.group.name
+    name = now.group.group_id
     for lag in now.lags:
         committed, start, end = lag.committed_offset, lag.start_offset, lag.end_offset
         if committed is None:
@@ -78,7 +78,7 @@ def _out_of_range(now: Sight) -> Iterator[Finding]:
 
 def _without_members(now: Sight) -> Finding:
     group, story = now.group, now.group.story
-    since_ms = None if story is None or story.since_ms < 0 else story.since_ms
+    since_ms = None if story is None else story.since_ms
     text = "It has no members"
     if story is not None and since_ms is not None:
         text += f", for {about(story.now_ms - since_ms)} now"
@@ -90,8 +90,8 @@ def _without_members(now: Sight) -> Finding:
     return Finding(
         code="no_members",
         text=f"{text}, and {counted(now.lag_count, 'record')} to read.",
-        advice=f"Start a consumer with group.id={group.name}; if there is none any more, "
-        f"`ottla group delete {group.name}`.",
+        advice=f"Start a consumer with group.id={group.group_id}; if there is none any more, "
+        f"`ottla group delete {group.group_id}`.",
         partitions=tuple(lag.key for lag in now.lags if lag.record_count),
         since_ms=since_ms,
     )

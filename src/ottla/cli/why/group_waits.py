@@ -12,11 +12,10 @@ from ottla.cli.group.shown import COORDINATOR, culprit, listed, named
 from ottla.cli.group.sight import Sight
 from ottla.cli.quantities import about
 from ottla.cli.why.findings import Finding
-from ottla.wire.messages.describe_groups import Awaited
 
 if TYPE_CHECKING:
-    from ottla.client.basic.groups import GroupInfo, MemberInfo
-    from ottla.wire.messages.describe_groups import AwaitedMember, GroupStory, ToldRebalance
+    from ottla.client.admin.groups import GroupInfo, GroupMember
+    from ottla.client.admin.stories import AwaitedMember, GroupStory, Rebalance
 
 PREPARING: Final = "PreparingRebalance"
 COMPLETING: Final = "CompletingRebalance"
@@ -44,7 +43,7 @@ _SILENT_ADVICE: Final = (
 def waits(sight: Sight) -> Iterator[Finding]:
     """What the group waits for before it can go on, and what is about to set it back."""
     group = sight.group
-    if not group.is_classic:
+    if group.type != "classic":
         yield from _consumer_group_waits(group)
     elif group.story is None:
         yield from _untold_waits(group)
@@ -63,46 +62,43 @@ def _untold_waits(group: "GroupInfo") -> Iterator[Finding]:
 
 
 def _told_waits(group: "GroupInfo", story: "GroupStory") -> Iterator[Finding]:
-    by_kind: dict[int, list[AwaitedMember]] = {}
+    by_kind: dict[str, list[AwaitedMember]] = {}
     for awaited in story.awaited:
         by_kind.setdefault(awaited.what, []).append(awaited)
-    if group.state == PREPARING and Awaited.JOIN not in by_kind:
+    if group.state == PREPARING and "join" not in by_kind:
         text = f"It gives others the time to join too, for {_left(story.until_ms, story)} at most."
         advice = "The time is the broker's group.initial.rebalance.delay.ms."
-        yield Finding(
-            code="waits_for_others", text=text, advice=advice, until_ms=_time(story.until_ms)
-        )
-    for kind, members in sorted(by_kind.items()):
-        if kind in _WORDS:
-            code, words, advice = _WORDS[Awaited(kind)]
+        yield Finding(code="waits_for_others", text=text, advice=advice, until_ms=story.until_ms)
+    for kind, (code, words, advice) in _WORDS.items():
+        if members := by_kind.get(kind):
             yield _told_wait(group, story, members, code, words, advice)
     if group.state in (PREPARING, COMPLETING) and story.rebalances:
         yield _last_rebalance(story.rebalances[-1], story)
 
 
-_WORDS: Final[Mapping[Awaited, tuple[str, str, str]]] = {
-    Awaited.JOIN: (
+_WORDS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "join": (
         "waits_for_joins",
         "It waits for {who} to join again, {so_far}and for {left} at most.",
         _JOIN_ADVICE,
     ),
-    Awaited.FIRST_JOIN: (
+    "first join": (
         "waits_for_first_joins",
         "It gave an id to {who}, with which to join within {left}.",
         "A client that was stopped in between is forgotten when the time is up.",
     ),
-    Awaited.ASSIGNMENT: (
+    "assignment": (
         "waits_for_assignment",
         "It waits for its leader, {who}, to share out the partitions, {so_far}and for {left} at "
         "most.",
         "The leader does this in its own process: see what it is busy with.",
     ),
-    Awaited.SYNC: (
+    "sync": (
         "waits_for_syncs",
         "It waits for {who} to ask for the new assignment, {so_far}and for {left} at most.",
         _SYNC_ADVICE,
     ),
-    Awaited.HEARTBEAT: (
+    "heartbeat": (
         "silent",
         "Silent: {who}, {so_far}and removed in {left} if that goes on.",
         _SILENT_ADVICE,
@@ -120,22 +116,24 @@ def _told_wait(
     advice: str,
 ) -> Finding:
     """One finding for all members of whom the same is awaited, by the one who has least time."""
-    until_ms = min(awaited.until_ms for awaited in members)
-    since_ms = min(awaited.since_ms for awaited in members)
+    until_ms = min((m.until_ms for m in members if m.until_ms is not None), default=None)
+    # None is longer than anybody remembers.
+    since = [m.since_ms for m in members if m.since_ms is not None]
+    since_ms = min(since) if len(since) == len(members) else None
     member_ids = tuple(awaited.member_id for awaited in members)
-    so_far = f"for {about(story.now_ms - since_ms)} so far, " if since_ms >= 0 else ""
+    so_far = "" if since_ms is None else f"for {about(story.now_ms - since_ms)} so far, "
     text = words.format(who=named(group, member_ids), so_far=so_far, left=_left(until_ms, story))
     return Finding(
         code=code,
         text=text,
         advice=advice,
         members=member_ids,
-        since_ms=_time(since_ms),
-        until_ms=_time(until_ms),
+        since_ms=since_ms,
+        until_ms=until_ms,
     )
 
 
-def _last_rebalance(told: "ToldRebalance", story: "GroupStory") -> Finding:
+def _last_rebalance(told: "Rebalance", story: "GroupStory") -> Finding:
     ago = about(story.now_ms - told.began_ms)
     return Finding(
         code="set_off_by",
@@ -166,7 +164,7 @@ def _often(story: "GroupStory") -> Iterator[Finding]:
 
 def _consumer_group_waits(group: "GroupInfo") -> Iterator[Finding]:
     if group.state == ASSIGNING:
-        text = f"The coordinator shares out the partitions anew, for epoch {group.generation}."
+        text = f"The coordinator shares out the partitions anew, for epoch {group.epoch}."
         yield Finding(code="waits_for_assignment", text=text)
     if group.state != RECONCILING:
         return
@@ -180,25 +178,21 @@ def _consumer_group_waits(group: "GroupInfo") -> Iterator[Finding]:
                 members=(member.member_id,),
                 partitions=tuple(giving_up),
             )
-        elif member.epoch != group.generation:
+        elif member.epoch != group.epoch:
             coming = sorted(set(member.target or ()) - set(member.assignment))
             what = f"; {listed(coming)} will be its own" if coming else ""
             yield Finding(
                 code="waits_for_epoch",
                 text=f"{_name(group, member)} is at epoch {member.epoch} and has to follow to "
-                f"{group.generation}{what}.",
+                f"{group.epoch}{what}.",
                 members=(member.member_id,),
                 partitions=tuple(coming),
             )
 
 
-def _name(group: "GroupInfo", member: "MemberInfo") -> str:
+def _name(group: "GroupInfo", member: "GroupMember") -> str:
     return named(group, [member.member_id])
 
 
-def _left(until_ms: int, story: "GroupStory") -> str:
-    return about(until_ms - story.now_ms)
-
-
-def _time(time_ms: int) -> int | None:
-    return None if time_ms < 0 else time_ms
+def _left(until_ms: int | None, story: "GroupStory") -> str:
+    return "an unknown time" if until_ms is None else about(until_ms - story.now_ms)

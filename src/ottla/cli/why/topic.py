@@ -1,6 +1,7 @@
 """`ottla why topic`."""
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -8,13 +9,15 @@ import click
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.quantities import counted
+from ottla.cli.txn.owners import open_transactions, owner_of
 from ottla.cli.why.findings import Finding, show
 from ottla.cli.why.topic_waits import HeldPartition, waits
 from ottla.model import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.basic.client import BasicClient
-    from ottla.client.basic.topics import TopicInfo
+    from ottla.client.admin.admin import Admin
+
+Offsets = Mapping[TopicPartition, int | None]
 
 
 @click.command("topic")
@@ -29,42 +32,44 @@ def command(output: Output, name: str, connection: Connection) -> None:
     It tells which partitions have no leader, and which transaction holds back read_committed
     consumers, whose it is, and for how long it has been open.
     """
-    from ottla.client.basic.topics import describe_topic
-
-    with connection.open() as client:
-        topic = describe_topic(client, name)
-        leaderless = [TopicPartition(name, p.index) for p in topic.partitions if not p.has_leader]
-        held = _held_partitions(client, topic)
+    with connection.admin() as admin:
+        partitions = admin.list_partitions([name])
+        # The stable end is asked for first: what is written in between does not look held.
+        stable = admin.list_offsets(partitions, isolation_level="read_committed", missing_ok=True)
+        ends = admin.list_offsets(partitions, missing_ok=True)
+        leaderless = [key for key in partitions if key not in ends]
+        held = _held_partitions(admin, stable, ends)
     now_ms = int(time.time() * 1000)
-    count = counted(len(topic.partitions), "partition")
+    count = counted(len(partitions), "partition")
     findings = list(waits(leaderless, held, now_ms)) or [
         Finding(code="nothing", text="It waits for nothing: all that is written can be read.")
     ]
-    about_it = {"topic": name, "partition_count": len(topic.partitions)}
+    about_it = {"topic": name, "partition_count": len(partitions)}
     show(output, f"Topic {name} has {count}.", about_it, findings)
 
 
-def _held_partitions(client: "BasicClient", topic: "TopicInfo") -> list[HeldPartition]:
-    from ottla.client.basic.topics import LATEST, offsets_at
-    from ottla.client.basic.transactions import open_producers, owner_of
-
-    # The stable end is asked for first: what is written in between does not look held.
-    stable = offsets_at(client, [topic], LATEST, read_committed=True)
-    ends = offsets_at(client, [topic], LATEST)
-    held = [key for key, offset in sorted(stable.items()) if offset < ends.get(key, offset)]
-    if not held:
+def _held_partitions(admin: "Admin", stable: Offsets, ends: Offsets) -> list[HeldPartition]:
+    bounds = [
+        (key, stable_offset, end_offset)
+        for key, stable_offset in sorted(stable.items())
+        if stable_offset is not None
+        and (end_offset := ends.get(key)) is not None
+        and stable_offset < end_offset
+    ]
+    if not bounds:
         return []
-    oldest = {p.partition: p for p in reversed(open_producers(client, [topic]))}
+    opened = open_transactions(admin, [key for key, _, _ in bounds])
+    oldest = {it.tp: it for it in reversed(opened)}
     found = []
-    for key in held:
+    for key, stable_offset, end_offset in bounds:
         holder = oldest.get(key)
         found.append(
             HeldPartition(
                 key=key,
-                stable_offset=stable[key],
-                end_offset=ends[key],
-                holder=holder,
-                transaction=None if holder is None else owner_of(client, holder),
+                stable_offset=stable_offset,
+                end_offset=end_offset,
+                holder=None if holder is None else holder.producer,
+                transaction=None if holder is None else owner_of(admin, holder),
             )
         )
     return found

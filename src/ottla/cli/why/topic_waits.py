@@ -7,13 +7,13 @@ partition begins.  Whoever opened it holds up every such consumer, whatever else
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cli.quantities import about, counted, local_time
+from ottla.cli.quantities import about, as_ms, counted, local_time
 from ottla.cli.why.findings import Finding
 from ottla.model import TopicPartition
 from ottla.values import dataclass
 
 if TYPE_CHECKING:
-    from ottla.client.basic.transactions import OpenProducer, TransactionInfo
+    from ottla.client.admin.transactions import ProducerInfo, TransactionInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class HeldPartition:
     key: TopicPartition
     stable_offset: int
     end_offset: int
-    holder: "OpenProducer | None"
+    holder: "ProducerInfo | None"
     """None if the transaction ended while we looked."""
     transaction: "TransactionInfo | None"
     """None if no coordinator knows of it."""
@@ -63,32 +63,37 @@ def _held(partition: HeldPartition, now_ms: int) -> Finding:
         )
     producer = f"producer {holder.producer_id} (epoch {holder.producer_epoch})"
     if transaction is None:
-        return Finding(
-            code="hanging_transaction",
-            text=f"{where}A transaction of {producer} is open there, and no coordinator knows of "
-            f"it: nobody will ever end it. Its last write was at "
-            f"{local_time(holder.last_timestamp_ms)}.",
-            advice=f"`ottla txn abort --topic {partition.key.topic} --partition "
-            f"{partition.key.partition} --producer-id {holder.producer_id}` aborts it.",
-            partitions=(partition.key,),
-            since_ms=holder.last_timestamp_ms,
-        )
-    started_ms = transaction.started_ms
-    since = until_ms = None
-    text = f"{where}Transaction {transaction.name} of {producer} is {transaction.state}"
-    if started_ms is not None:
-        since = started_ms
-        text += f" for {about(now_ms - started_ms)}, since {local_time(started_ms)}"
-    if transaction.is_open and started_ms is not None and not transaction.may_wait_for_ever:
-        until_ms = started_ms + transaction.timeout_ms
+        return _hanging(partition.key, where, producer, holder)
+    since_ms = None if transaction.started is None else as_ms(transaction.started)
+    until_ms = None
+    text = f"{where}Transaction {transaction.transactional_id} of {producer} is {transaction.state}"
+    if since_ms is not None:
+        text += f" for {about(now_ms - since_ms)}, since {local_time(since_ms)}"
+    if transaction.is_open and transaction.started and transaction.timeout is not None:
+        until_ms = as_ms(transaction.started + transaction.timeout)
         text += f"; it is aborted at {local_time(until_ms)} if its producer does not end it"
     return Finding(
         code="open_transaction",
         text=f"{text}.",
-        advice=f"See what its producer waits for, or abort it: `ottla txn abort {transaction.name}`"
+        advice="See what its producer waits for, or abort it: "
+        f"`ottla txn abort {transaction.transactional_id}`"
         if transaction.is_open
         else "It is decided; its markers are on their way.",
         partitions=(partition.key,),
-        since_ms=since,
+        since_ms=since_ms,
         until_ms=until_ms,
+    )
+
+
+def _hanging(key: TopicPartition, where: str, producer: str, holder: "ProducerInfo") -> Finding:
+    written_ms = None if holder.last_write is None else as_ms(holder.last_write)
+    last = "" if written_ms is None else f" Its last write was at {local_time(written_ms)}."
+    return Finding(
+        code="hanging_transaction",
+        text=f"{where}A transaction of {producer} is open there, and no coordinator knows of "
+        f"it: nobody will ever end it.{last}",
+        advice=f"`ottla txn abort --topic {key.topic} --partition "
+        f"{key.partition} --producer-id {holder.producer_id}` aborts it.",
+        partitions=(key,),
+        since_ms=written_ms,
     )

@@ -7,6 +7,7 @@ function of the module for its subject, and takes a `Caller` (`calling`) where u
     configs        settings of topics, brokers and groups
     positions      offsets in partitions; deleting records
     groups         list, describe, delete; members to remove
+    stories        what the coordinator of a group remembers of it
     group_offsets  what groups have committed
     lag, resets    how far they are behind; letting them go on from elsewhere
     transactions   list, describe, abort; hanging ones; fencing

@@ -5,12 +5,12 @@ are those of Kafka's own tools, in lower case.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.admin.calling import Caller, passing_error
 from ottla.client.admin.outcomes import all_or_raise, outcome_of
 from ottla.errors import ErrorCode, OttlaError, RequestError, raise_for_code
+from ottla.values import dataclass
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from ottla.wire.messages.delete_acls import (
     DeleteAclsFilter,

@@ -1,37 +1,56 @@
 """The admin client, for programs that block (`Admin`) and for those with a loop (`AsyncAdmin`).
 
 Both have the same methods, and neither says what they do: that is written once, in the modules of
-this package, as functions that take a `Caller` in place of `self`.  Each call has one deadline,
-`default.api.timeout.ms`.  Both clients may be used by several threads or tasks at once.
+this package, as functions that take a `Caller` in place of `self`, and are imported when they are
+first needed.  Each call has one deadline, `default.api.timeout.ms`.  Both clients may be used by
+several threads or tasks at once.
 """
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from functools import update_wrapper
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast
 
-from ottla.client.admin import (
-    acls,
-    cluster,
-    configs,
-    group_offsets,
-    groups,
-    lag,
-    positions,
-    quotas,
-    replicas,
-    resets,
-    scram,
-    topics,
-    transactions,
-)
 from ottla.client.admin.calling import Caller
 from ottla.client.admin.config import AdminConfig
+from ottla.client.admin.subjects import Deferred, Named, Subject
+from ottla.client.durations import milliseconds
 from ottla.client.engine import Engine
 from ottla.client.faces import Driver, next_client_id
 from ottla.client.options import ClientOptions, Servers
 from ottla.client.ports import real_ports
+
+if TYPE_CHECKING:
+    from ottla.client.admin import (
+        acls,
+        cluster,
+        configs,
+        group_offsets,
+        groups,
+        lag,
+        positions,
+        quotas,
+        replicas,
+        resets,
+        scram,
+        topics,
+        transactions,
+    )
+else:
+    acls = Subject("acls")
+    cluster = Subject("cluster")
+    configs = Subject("configs")
+    group_offsets = Subject("group_offsets")
+    groups = Subject("groups")
+    lag = Subject("lag")
+    positions = Subject("positions")
+    quotas = Subject("quotas")
+    replicas = Subject("replicas")
+    resets = Subject("resets")
+    scram = Subject("scram")
+    topics = Subject("topics")
+    transactions = Subject("transactions")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,6 +70,10 @@ class Desk:
         self.engine = Engine(config, real_ports(), client_id=next_client_id("admin"))
         self.driver = Driver(self.engine)
 
+    async def connect(self, timeout_s: float | None = None, *, once: bool = False) -> None:
+        """Wait until a broker answers, where the engine is."""
+        await self.engine.connect(milliseconds(timeout_s), once=once)
+
     async def do(
         self,
         work: Callable[Concatenate[Caller, P], Coroutine[Any, Any, T]],
@@ -67,9 +90,11 @@ def _blocking(
     work: Callable[Concatenate[Caller, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate["Admin", P], T]:
     """A method that waits for `work`."""
+    if isinstance(named := cast(Any, work), Named):
+        return cast(Callable[Concatenate["Admin", P], T], Deferred(named, _blocking))
 
     def method(self: "Admin", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._desk.driver.run_blocking(self._desk.do(work, *args, **kwargs))
+        return self._desk.driver.call_blocking(lambda: self._desk.do(work, *args, **kwargs))
 
     return _shown(update_wrapper(method, work), "Admin")
 
@@ -78,6 +103,11 @@ def _awaited(
     work: Callable[Concatenate[Caller, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate["AsyncAdmin", P], Coroutine[Any, Any, T]]:
     """A method that awaits `work`."""
+    if isinstance(named := cast(Any, work), Named):
+        return cast(
+            Callable[Concatenate["AsyncAdmin", P], Coroutine[Any, Any, T]],
+            Deferred(named, _awaited),
+        )
 
     async def method(self: "AsyncAdmin", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._desk.driver.run_async(self._desk.do(work, *args, **kwargs))
@@ -126,6 +156,7 @@ class Admin:
     create_topic = _blocking(topics.create_topic)
     delete_topic = _blocking(topics.delete_topic)
     list_topics = _blocking(topics.list_topics)
+    list_partitions = _blocking(topics.list_partitions)
     describe_topic = _blocking(topics.describe_topic)
     describe_topics = _blocking(topics.describe_topics)
     add_partitions = _blocking(topics.add_partitions)
@@ -179,13 +210,26 @@ class Admin:
         """What was counted so far: requests, connections, bytes."""
         return self._desk.engine.metrics.snapshot()
 
+    def connect(self, timeout: float | None = None, *, once: bool = False) -> None:
+        """Reach a broker now; without, `with` or the first call does.
+
+        Args:
+            timeout: For how many seconds to try; by default `default_api_timeout_ms`.
+            once: Try each address once, and not again and again.
+
+        Raises:
+            ConnectError: No broker can be reached; it says why.
+            DeadlineError: Somebody is there, but does not answer in time.
+        """
+        self._desk.driver.run_blocking(self._desk.connect(timeout, once=once))
+
     def close(self) -> None:
         """Close the connections; twice is no error."""
         self._desk.driver.close_blocking()
 
     def __enter__(self) -> Self:
         try:
-            self._desk.driver.run_blocking(self._desk.engine.connect())
+            self.connect()
         except BaseException:
             self.close()
             raise
@@ -212,6 +256,7 @@ class AsyncAdmin:
     create_topic = _awaited(topics.create_topic)
     delete_topic = _awaited(topics.delete_topic)
     list_topics = _awaited(topics.list_topics)
+    list_partitions = _awaited(topics.list_partitions)
     describe_topic = _awaited(topics.describe_topic)
     describe_topics = _awaited(topics.describe_topics)
     add_partitions = _awaited(topics.add_partitions)
@@ -265,13 +310,22 @@ class AsyncAdmin:
         """What was counted so far: requests, connections, bytes."""
         return self._desk.engine.metrics.snapshot()
 
+    async def connect(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109, as `Admin`
+        *,
+        once: bool = False,
+    ) -> None:
+        """Reach a broker now; see `Admin.connect`."""
+        await self._desk.driver.run_async(self._desk.connect(timeout, once=once))
+
     async def aclose(self) -> None:
         """Close the connections; twice is no error."""
         await self._desk.driver.close_async()
 
     async def __aenter__(self) -> Self:
         try:
-            await self._desk.driver.run_async(self._desk.engine.connect())
+            await self.connect()
         except BaseException:
             await self.aclose()
             raise

@@ -1,7 +1,6 @@
 """The cluster itself: its brokers and controller, the features it has, what is on their disks."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.admin.calling import Caller
@@ -9,6 +8,7 @@ from ottla.client.admin.outcomes import outcome_of
 from ottla.client.targets import CONTROLLER
 from ottla.errors import OttlaError, raise_for_code
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.describe_log_dirs import (

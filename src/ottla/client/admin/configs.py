@@ -5,13 +5,13 @@ changed.  Changes are incremental: what is not named stays as it is.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from ottla.client.admin.calling import Caller
 from ottla.client.admin.outcomes import outcome_of
 from ottla.client.targets import ANY, Target
 from ottla.errors import ErrorCode, OttlaError, RequestError, raise_for_code
+from ottla.values import dataclass
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

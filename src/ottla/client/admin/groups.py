@@ -5,11 +5,11 @@ know which.  Each is asked of its coordinator.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from ottla.client.admin.calling import Caller, together
 from ottla.client.admin.outcomes import Results
+from ottla.client.admin.stories import GroupStory, story_of
 from ottla.client.targets import group as coordinator_of
 from ottla.errors import (
     ErrorCode,
@@ -19,6 +19,7 @@ from ottla.errors import (
     raise_for_code,
 )
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 from ottla.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -90,8 +91,10 @@ class GroupInfo:
     """How partitions are shared out; empty while nobody is there to share."""
     coordinator: int
     epoch: int | None
-    """Of a consumer group; classic groups do not tell their generation."""
+    """Of a consumer group; of a classic one its generation, where the broker tells it."""
     members: tuple[GroupMember, ...]
+    story: GroupStory | None = None
+    """Whom it waits for, and why it rebalanced; None: the broker does not tell."""
 
     @property
     def is_active(self) -> bool:
@@ -142,7 +145,7 @@ async def describe_group(caller: Caller, group_id: str) -> GroupInfo:
         NotFoundError: There is no such group.
     """
     answer = await caller.call(
-        DescribeGroupsRequest(groups=(group_id,)),
+        DescribeGroupsRequest(groups=(group_id,), include_story=True),
         DescribeGroupsResponse,
         to=coordinator_of(group_id),
         failure=lambda got: got.groups[0].error_code,
@@ -159,7 +162,8 @@ async def describe_group(caller: Caller, group_id: str) -> GroupInfo:
         protocol_type=group.protocol_type,
         assignor=group.protocol_data,
         coordinator=await _coordinator_id(caller, group_id),
-        epoch=None,
+        epoch=None if group.story is None else group.story.generation_id,
+        story=None if group.story is None else story_of(group.story),
         members=tuple(_classic_member(member, group.protocol_type) for member in group.members),
     )
 
@@ -265,11 +269,11 @@ async def _describe_consumer_group(caller: Caller, group_id: str) -> GroupInfo:
             to=coordinator_of(group_id),
             failure=lambda got: got.groups[0].error_code,
         )
+        (group,) = answer.groups
+        raise_for_code(group.error_code, group.error_message or f"group {group_id!r}")
     except UnsupportedError:
-        # A broker without such groups: then there is none of any type.
+        # A broker without such groups, or with them switched off: there is none of any type.
         raise exception_for(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r}") from None
-    (group,) = answer.groups
-    raise_for_code(group.error_code, group.error_message or f"group {group_id!r}")
     return GroupInfo(
         group_id=group_id,
         state=group.group_state,

@@ -5,19 +5,19 @@ of the first record that was not read: how late the group is, rather than how mu
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from ottla.client.admin.calling import Caller, NoLeaderError
 from ottla.client.admin.group_offsets import list_group_offsets
 from ottla.client.admin.groups import describe_group
-from ottla.client.admin.outcomes import outcome_of
-from ottla.client.admin.positions import LATEST, by_topic, offsets_at
+from ottla.client.admin.outcomes import all_or_raise, outcome_of
+from ottla.client.admin.positions import LATEST, by_topic, existing, offsets_at
 from ottla.errors import OttlaError, PositionError, UnknownTopicError, raise_for_code
 from ottla.model import TopicPartition
 from ottla.ports import Buffer
 from ottla.records.batch import batches
+from ottla.values import dataclass
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 _LAST_FETCH_BY_NAME: Final = 12
@@ -63,7 +63,9 @@ async def lag(caller: Caller, group_id: str) -> GroupLag:
     committed = await list_group_offsets(caller, group_id)
     owners = {tp: member.member_id for member in group.members for tp in member.assignment}
     partitions = sorted({*committed, *owners})
-    ends = _known(await offsets_at(caller, partitions, LATEST, waits_for_leaders=False))
+    ends = all_or_raise(
+        existing(await offsets_at(caller, partitions, LATEST, waits_for_leaders=False))
+    )
     behind = {tp: place.offset for tp, place in committed.items() if place.offset < ends.get(tp, 0)}
     ages_ms = await _ages_ms(caller, behind)
     found = []
@@ -87,17 +89,6 @@ async def lag(caller: Caller, group_id: str) -> GroupLag:
         total=sum(partition.lag or 0 for partition in found),
         partitions=tuple(found),
     )
-
-
-def _known(outcomes: Mapping[TopicPartition, int | OttlaError]) -> dict[TopicPartition, int]:
-    """Leave out topics that are gone and partitions that nobody leads; raise all other errors."""
-    found = {}
-    for tp, outcome in outcomes.items():
-        if isinstance(outcome, int):
-            found[tp] = outcome
-        elif not isinstance(outcome, (UnknownTopicError, NoLeaderError)):
-            raise outcome
-    return found
 
 
 async def _ages_ms(

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal, TypeVar
 
-from ottla.client.admin.calling import Caller, Topics
+from ottla.client.admin.calling import Caller, NoLeaderError, Topics
 from ottla.client.admin.outcomes import all_or_raise, outcome_of
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, UnknownTopicError
 from ottla.model import TopicPartition
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -46,15 +46,18 @@ async def list_offsets(
     *,
     at: When = "latest",
     isolation_level: Isolation = "read_uncommitted",
+    missing_ok: bool = False,
 ) -> dict[TopicPartition, int | None]:
     """An offset in each of several partitions.
 
     Args:
         partitions: Where to look.
         at: "earliest", the first record there is; "latest", behind the last one; a time
-            (milliseconds since 1970, or a datetime), the first record that is not older;
+            (milliseconds since 1970, or a datetime with a zone), the first record that is not
+            older;
             "max_timestamp", the record with the largest timestamp.
         isolation_level: With "read_committed", "latest" is where open transactions begin.
+        missing_ok: Leave out partitions that do not exist, or that nobody leads now.
 
     Returns:
         Partition -> offset; None where there is no such record.
@@ -68,8 +71,10 @@ async def list_offsets(
         partitions,
         timestamp_ms_of(at),
         is_committed=isolation_level == "read_committed",
+        waits_for_leaders=not missing_ok,
     )
-    return {tp: offset if offset != _NONE else None for tp, offset in all_or_raise(found).items()}
+    known = all_or_raise(existing(found) if missing_ok else found)
+    return {tp: offset if offset != _NONE else None for tp, offset in known.items()}
 
 
 async def offsets_at(
@@ -114,6 +119,17 @@ async def offsets_at(
     return await caller.ask_leaders(
         partitions, ask, what="offsets", waits_for_leaders=waits_for_leaders, told=told
     )
+
+
+def existing(
+    outcomes: Mapping[TopicPartition, P | OttlaError],
+) -> dict[TopicPartition, P | OttlaError]:
+    """Leave out topics that are gone, and partitions that nobody leads."""
+    return {
+        tp: outcome
+        for tp, outcome in outcomes.items()
+        if not isinstance(outcome, (UnknownTopicError, NoLeaderError))
+    }
 
 
 async def delete_records(
@@ -174,6 +190,7 @@ def timestamp_ms_of(when: When) -> int:
     if isinstance(when, str):
         return _WORDS[when]
     if isinstance(when, datetime):
-        # One without a zone is local time, as everywhere in Python.
+        if when.tzinfo is None:
+            raise ValueError(f"{when!r} has no time zone: it means something else on every machine")
         return int(when.timestamp() * 1000)
     return when

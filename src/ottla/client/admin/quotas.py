@@ -5,12 +5,12 @@ applies where nobody has a quota of his own; it is written as `DEFAULT`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from ottla.client.admin.calling import Caller, passing_error
 from ottla.client.targets import CONTROLLER
 from ottla.errors import ErrorCode, RequestError, raise_for_code
+from ottla.values import dataclass
 from ottla.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,

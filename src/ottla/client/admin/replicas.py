@@ -1,7 +1,6 @@
 """Who leads partitions and who has copies of them, and in which folder: elections and moves."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.admin.calling import Caller, passing_error
@@ -10,6 +9,7 @@ from ottla.client.admin.positions import by_topic
 from ottla.client.targets import CONTROLLER
 from ottla.errors import ErrorCode, OttlaError, raise_for_code
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

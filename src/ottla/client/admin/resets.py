@@ -4,7 +4,6 @@ Nobody may be in the group meanwhile: a member would go on from where it is, and
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -13,9 +12,11 @@ from ottla.client.admin.group_offsets import alter_group_offsets, in_use, list_g
 from ottla.client.admin.groups import describe_group
 from ottla.client.admin.outcomes import all_or_raise
 from ottla.client.admin.positions import EARLIEST, LATEST, offsets_at, timestamp_ms_of
+from ottla.client.admin.topics import list_partitions
 from ottla.client.records import OffsetAndMetadata, Offsets
 from ottla.errors import ErrorCode, NotFoundError, RequestError, exception_for
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 
 Destination = int | datetime | timedelta | Literal["earliest", "latest"] | Offsets
 
@@ -144,14 +145,7 @@ async def _partitions(
         raise _refused(f"offset {to} is below 0")
     if topics is None:
         return committed
-    told = await caller.topics(topics)
-    found = []
-    for name in topics:
-        code = told[name].error_code if name in told else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if code != ErrorCode.NONE:
-            raise exception_for(code, f"topic {name!r}")
-        found += [TopicPartition(name, p.partition_index) for p in told[name].partitions]
-    return found
+    return await list_partitions(caller, topics)
 
 
 async def _bounds(

@@ -6,7 +6,6 @@ it.  Who gets hold of that can still pretend to be the user, so send it over TLS
 
 import hashlib
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from ottla.client.admin.calling import Caller
@@ -14,6 +13,7 @@ from ottla.client.admin.outcomes import all_or_raise, outcome_of
 from ottla.client.sasl import MIN_ITERATIONS
 from ottla.client.targets import CONTROLLER
 from ottla.errors import ErrorCode, OttlaError, RequestError, raise_for_code
+from ottla.values import dataclass
 from ottla.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,

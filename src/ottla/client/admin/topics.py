@@ -5,7 +5,6 @@ returns when they have, so that whoever goes on to use the topic finds it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.admin.calling import Caller, NoLeaderError, together
@@ -22,6 +21,7 @@ from ottla.errors import (
     raise_for_code,
 )
 from ottla.model import TopicPartition, uuid_text
+from ottla.values import dataclass
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -55,6 +55,8 @@ class PartitionInfo:
     id: int
     leader: int | None
     """None while nobody leads it; then its offsets are not known."""
+    leader_epoch: int | None
+    """How often it had another leader; None: the broker does not tell."""
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     start_offset: int | None
@@ -69,6 +71,8 @@ class TopicInfo:
     topic_id: str
     """As Kafka writes it, 22 characters."""
     internal: bool
+    replication_factor: int
+    """Of its first partition."""
     partitions: tuple[PartitionInfo, ...]
     config: Mapping[str, str]
 
@@ -171,6 +175,24 @@ async def list_topics(caller: Caller, *, internal: bool = False) -> list[str]:
     """The names of all topics that we may see, sorted; with `internal`, of the brokers' own too."""
     topics = await caller.topics(None)
     return sorted(name for name, topic in topics.items() if internal or not topic.is_internal)
+
+
+async def list_partitions(
+    caller: Caller, topics: Collection[str], *, missing_ok: bool = False
+) -> list[TopicPartition]:
+    """All partitions of some topics, sorted; with `missing_ok`, of those that exist.
+
+    Raises:
+        UnknownTopicError: There is no such topic.
+    """
+    told = await caller.topics(topics) if topics else {}
+    found: list[TopicPartition] = []
+    for name in topics:
+        code = told[name].error_code if name in told else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not missing_ok:
+            raise_for_code(code, f"topic {name!r}")
+            found += [TopicPartition(name, p.partition_index) for p in told[name].partitions]
+    return sorted(found)
 
 
 async def describe_topic(caller: Caller, name: str) -> TopicInfo:
@@ -284,6 +306,7 @@ def _info(
         name=topic.name,
         topic_id="" if topic.topic_id == NO_UUID else uuid_text(topic.topic_id),
         internal=topic.is_internal,
+        replication_factor=len(partitions[0].replicas) if partitions else 0,
         partitions=tuple(partitions),
         config={name: entry.value for name, entry in config.items() if entry.value is not None},
     )
@@ -295,6 +318,7 @@ def _partition(
     return PartitionInfo(
         id=told.partition_index,
         leader=told.leader_id if told.leader_id >= 0 else None,
+        leader_epoch=told.leader_epoch if told.leader_epoch >= 0 else None,
         replicas=tuple(told.replica_nodes),
         isr=tuple(told.isr_nodes),
         start_offset=start if isinstance(start, int) else None,
@@ -308,9 +332,16 @@ def _imagined(result: CreatableTopicResult) -> TopicInfo:
         name=result.name,
         topic_id="",
         internal=False,
+        replication_factor=result.replication_factor,
         partitions=tuple(
             PartitionInfo(
-                id=index, leader=None, replicas=(), isr=(), start_offset=None, end_offset=None
+                id=index,
+                leader=None,
+                leader_epoch=None,
+                replicas=(),
+                isr=(),
+                start_offset=None,
+                end_offset=None,
             )
             for index in range(max(0, result.num_partitions))
         ),

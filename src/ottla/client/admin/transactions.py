@@ -6,16 +6,17 @@ only a partition knows of hangs: nobody will ever end it, and readers of committ
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ottla.client.admin.calling import Caller, together
 from ottla.client.admin.outcomes import all_or_raise, outcome_of
 from ottla.client.admin.positions import by_topic
+from ottla.client.admin.topics import list_partitions, list_topics
 from ottla.client.targets import transaction as coordinator_of
 from ottla.errors import ErrorCode, NotFoundError, OttlaError, exception_for, raise_for_code
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -44,6 +45,9 @@ _NO_TIMEOUT_MS: Final = 2**31 - 1
 _ANY_AGE: Final = -1
 _LAST_SECOND: Final = 253_402_300_799
 """Of the year 9999."""
+_OVER: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
+"""States without a transaction; Kafka 3.9 still tells when the last one began."""
+_ONGOING: Final = "Ongoing"
 _FIRST_WITH_AGE: Final = 1
 _FIRST_WITH_PATTERN: Final = 2
 
@@ -73,6 +77,11 @@ class TransactionInfo:
     coordinator: int
     partitions: tuple[TopicPartition, ...]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still become either: committed, or aborted."""
+        return self.state == _ONGOING
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerInfo:
@@ -85,6 +94,11 @@ class ProducerInfo:
     coordinator_epoch: int
     transaction_start_offset: int | None
     """Where its open transaction begins; None if it has none."""
+
+    @property
+    def opened(self) -> tuple[int, int, int | None]:
+        """Which transaction it has open: two looks that find the same saw the same one."""
+        return self.producer_id, self.producer_epoch, self.transaction_start_offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,13 +181,14 @@ async def describe_transaction(caller: Caller, transactional_id: str) -> Transac
     (told,) = answer.transaction_states
     raise_for_code(told.error_code, str(target))
     is_endless = told.transaction_timeout_ms >= _NO_TIMEOUT_MS
+    is_open = told.transaction_state not in _OVER
     return TransactionInfo(
         transactional_id=transactional_id,
         state=told.transaction_state,
         producer_id=told.producer_id,
         producer_epoch=told.producer_epoch,
         timeout=None if is_endless else timedelta(milliseconds=told.transaction_timeout_ms),
-        started=_moment(told.transaction_start_time_ms),
+        started=_moment(told.transaction_start_time_ms) if is_open else None,
         coordinator=(await caller.engine.coordinator(target)).node_id,
         partitions=tuple(
             sorted(
@@ -228,11 +243,8 @@ async def hanging_transactions(
         older_than: How long the producer must have been silent.  One that works is never found if
             this is not less than `transaction.max.timeout.ms` of the brokers.
     """
-    told = await caller.topics(topics)
-    partitions = []
-    for name, topic in told.items():
-        raise_for_code(topic.error_code, f"topic {name!r}")
-        partitions += [TopicPartition(name, p.partition_index) for p in topic.partitions]
+    names = await list_topics(caller, internal=True) if topics is None else topics
+    partitions = await list_partitions(caller, names, missing_ok=topics is None)
     latest = _moment(caller.engine.ports.clock.now_ms() - _ms(older_than))
     candidates = [
         HangingTransaction(tp=tp, producer=producer)
@@ -244,7 +256,10 @@ async def hanging_transactions(
     if not candidates:
         return []
     open_in = await _open_partitions(caller, {c.producer.producer_id for c in candidates})
-    return [c for c in candidates if (c.producer.producer_id, c.tp) not in open_in]
+    left = [c for c in candidates if (c.producer.producer_id, c.tp) not in open_in]
+    # One that was ended between the two questions is unknown to its coordinator, and hangs not.
+    now = await describe_producers(caller, {c.tp for c in left})
+    return [c for c in left if c.producer.opened in {producer.opened for producer in now[c.tp]}]
 
 
 async def abort_transaction(caller: Caller, transactional_id: str) -> None:

@@ -86,7 +86,9 @@ def assemble(
     made.append(Progress(core.shelf.positions))
     reading = Reading(core, caller, made[0], wish.serdes, source)
     reading.bind(
-        wake=lambda: driver.call_soon(core.wake), refill=lambda: driver.call_soon(core.refill)
+        wake=lambda: driver.call_soon(core.wake),
+        refill=lambda: driver.call_soon(core.refill),
+        check_home=driver.check_home,
     )
     if wish.listener is not None:
         reading.turns.listener = wish.listener

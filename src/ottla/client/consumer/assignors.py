@@ -6,10 +6,11 @@ plan, in whatever order members joined.  It runs on the client's I/O thread, so 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 
 Plan = Mapping[str, Iterable[TopicPartition]]
 """Member id -> its partitions."""

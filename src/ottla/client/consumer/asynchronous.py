@@ -219,6 +219,15 @@ class AsyncConsumer(Face[K, V]):
 
     # Its life.
 
+    async def connect(
+        self,
+        timeout: float | None = None,
+        *,
+        once: bool = False,
+    ) -> None:
+        """Reach a broker now; see `Consumer.connect`."""
+        await self._driver.run_async(self._reading.core.connect(timeout, once=once))
+
     async def aclose(self, timeout: float | None = None) -> None:
         """Commit what is processed, leave the group, and close all connections.
 
@@ -235,7 +244,7 @@ class AsyncConsumer(Face[K, V]):
         timeout_s = CLOSE_TIMEOUT_S if timeout is None else timeout
         reading, trouble = self._reading, None
         try:
-            if reading.core.is_started and not self._driver.engine.is_closed:
+            if reading.core.is_started and not self._driver.is_over:
                 trouble = await reading.last_words(is_clean=is_clean, timeout_s=timeout_s)
         finally:
             await self._driver.close_async(reading.core.finish(), timeout_s)

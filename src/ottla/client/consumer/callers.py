@@ -9,8 +9,8 @@ import asyncio
 import inspect
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
 from ottla.client.faces import Driver, Work
 from ottla.errors import MisuseError
@@ -63,8 +63,10 @@ class BlockingCaller:
         try:
             self._bell.get(timeout=timeout_s)
         except queue.Empty:
-            return
-        self._is_rung = False
+            pass
+        finally:
+            # Also if an interrupt came just behind the ring: or no other would ever be heard.
+            self._is_rung = False
 
     async def result(self, returned: Awaitable[None] | None) -> None:
         if returned is None:
@@ -123,14 +125,3 @@ class AsyncCaller:
 
     def time_s(self) -> float:
         return asyncio.get_running_loop().time()
-
-
-def drive(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never really waits: one of a `BlockingCaller`."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    work.close()
-    raise AssertionError("a coroutine of a blocking caller waited")

@@ -11,14 +11,13 @@ out.  Markers themselves are never records.
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ottla.client.records import Portion
+from ottla.client.records import Record, common_of
 from ottla.errors import OttlaError
 from ottla.model import TopicPartition
 from ottla.records.batch import Batch
 from ottla.records.control import read_marker
-from ottla.records.shapes import Decoded
 
 
 class Trouble(NamedTuple):
@@ -76,14 +75,14 @@ class Chunk:
         self._checks_crcs = checks_crcs
         self._aborted = None if aborted is None else deque(sorted(aborted))
         self._aborting: set[int] = set()
-        self._rows: list[Decoded] | None = None
+        self._rows: list[Record[Any, Any]] | None = None
         self._row_index = 0
 
     @property
     def is_done(self) -> bool:
         return self._at == len(self._batches)
 
-    def take(self, limit: int) -> Portion | None:
+    def take(self, limit: int) -> list[Record[Any, Any]] | None:
         """Up to `limit` records of the next batch; None if there are no more.
 
         `position` moves along, and over all that nobody sees.
@@ -102,12 +101,12 @@ class Chunk:
             part = rows[self._row_index : self._row_index + limit]
             self._row_index += len(part)
             if self._row_index < len(rows):
-                self.position = part[-1][0] + 1
+                self.position = part[-1].offset + 1
             else:
                 self._pass(batch)
             if part:
                 self._skip_unseen()
-                return Portion(self.tp, batch.timestamp_type, batch.partition_leader_epoch, part)
+                return part
         return None
 
     def take_batches(self, limit: int) -> Iterator[Part]:
@@ -134,19 +133,19 @@ class Chunk:
             self._row_index = min(self._row_index + limit, len(rows))
             limit = 0
             if self._row_index < len(rows):
-                self.position = rows[self._row_index][0]
+                self.position = rows[self._row_index].offset
                 yield Part(batch, start, self.position)
             else:
                 self._pass(batch)
                 self._skip_unseen()
                 yield Part(batch, start, batch.next_offset)
 
-    def _decoded(self, batch: Batch) -> list[Decoded]:
+    def _decoded(self, batch: Batch) -> list[Record[Any, Any]]:
         if self._checks_crcs:
             batch.check_crc()
-        rows = batch.record_list()
-        if rows and rows[0][0] < self.position:
-            return rows[bisect_left(rows, self.position, key=lambda row: row[0]) :]
+        rows: list[Record[Any, Any]] = batch.record_list_as(common_of(self.tp, batch))
+        if rows and rows[0].offset < self.position:
+            return rows[bisect_left(rows, self.position, key=lambda row: row.offset) :]
         return rows
 
     def _pass(self, batch: Batch) -> None:

@@ -5,7 +5,7 @@ commits hear of them in order.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ottla.client.engine import Engine
 from ottla.client.records import GroupMetadata, OffsetAndMetadata
@@ -24,6 +24,8 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 _WITH_NAMES = 9
 _GONE = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 """The group went on without us: whoever has the partitions now will read the records again."""
+_OUTDATED = _GONE | {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS}
+"""Refusals of who we said we are."""
 
 
 class Committer:
@@ -34,11 +36,16 @@ class Committer:
         engine: Engine,
         identity: Callable[[], GroupMetadata],
         hear: Callable[[OttlaError], None],
+        assigned: Callable[[], Collection[TopicPartition]],
     ) -> None:
-        """`identity` is who commits; `hear` is told of refusals that say something of the group."""
+        """`identity` is who commits; `hear` is told of refusals that say something of the group.
+
+        `assigned` is what is ours now, for commits that are late.
+        """
         self._engine = engine
         self._identity = identity
         self._hear = hear
+        self._assigned = assigned
         self._order = asyncio.Lock()
 
     async def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> None:
@@ -52,18 +59,21 @@ class Committer:
         """
         if not offsets:
             return
+        asked_as = self._identity()
         # Locks are fair: whoever asked first commits first.
         async with self._order:
             await self._engine.repeat(
-                lambda: self._attempt(offsets),
+                lambda: self._attempt(offsets, asked_as),
                 what="commit of offsets",
-                to=group(self._identity().group_id),
+                to=group(asked_as.group_id),
                 timeout_ms=timeout_ms,
             )
         self._engine.metrics.count("commit-total")
 
-    async def _attempt(self, offsets: Offsets) -> None:
+    async def _attempt(self, offsets: Offsets, asked_as: GroupMetadata) -> None:
         who = self._identity()
+        if who != asked_as:
+            self._check_assigned(offsets, who)
         answer = await self._engine.ask(
             _request(who, offsets),
             OffsetCommitResponse,
@@ -76,8 +86,22 @@ class Committer:
                     tp = TopicPartition(topic.name, part.partition_index)
                     raise self._refusal(part.error_code, tp, who)
 
+    def _check_assigned(self, offsets: Offsets, who: GroupMetadata) -> None:
+        """The group was shared out anew since: what is another's now is not ours to commit."""
+        # Who is in no generation has nothing, even if the caller was not told yet.
+        assigned = self._assigned() if who.generation_id >= 0 else ()
+        if lost := [tp for tp in offsets if tp not in assigned]:
+            raise CommitFailedError(
+                ErrorCode.ILLEGAL_GENERATION,
+                f"{lost[0]} was not committed: the group was shared out anew meanwhile, and it is "
+                "not ours any more",
+            )
+
     def _refusal(self, number: int, tp: TopicPartition, who: GroupMetadata) -> OttlaError:
         code = ErrorCode.of(number)
+        if code in _OUTDATED and self._identity() != who:
+            # We have moved on meanwhile: it says nothing of who we are now.
+            return exception_for(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"commit of {tp}")
         if code in _GONE:
             error: OttlaError = CommitFailedError(
                 code,
@@ -85,9 +109,6 @@ class Committer:
                 f"{who.group_id!r} any more; poll more often than max.poll.interval.ms, or take "
                 "fewer records at a time",
             )
-        elif code is ErrorCode.STALE_MEMBER_EPOCH and self._identity() != who:
-            # We have moved on meanwhile, and with the newer epoch it will work.
-            return exception_for(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"commit of {tp}")
         else:
             error = exception_for(number, f"commit of {tp}")
         self._hear(error)

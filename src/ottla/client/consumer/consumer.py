@@ -1,16 +1,13 @@
 """`ottla.Consumer`: reads records, alone or as a member of a group, for programs that block."""
 
 from collections.abc import Collection, Coroutine, Iterator, Mapping
-from concurrent.futures import Future
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from ottla.client.consumer.callers import drive
+from ottla.client.consumer.drive import drive
 from ottla.client.consumer.face import CLOSE_TIMEOUT_S, Face
 from ottla.client.consumer.plugs import RebalanceListener
-from ottla.client.consumer.reading import Place, places_of
-from ottla.client.consumer.subscription import subscription_of
 from ottla.client.records import (
     Batch,
     Commitable,
@@ -25,7 +22,11 @@ from ottla.errors import OttlaError
 from ottla.model import TopicPartition
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     import pyarrow as pa
+
+    from ottla.client.consumer.reading import Place
 
 
 T = TypeVar("T")
@@ -127,6 +128,8 @@ class Consumer(Face[K, V]):
         listener: RebalanceListener | None = None,
     ) -> None:
         """Read these topics, in place of others; with `pattern`, all whose whole name matches."""
+        from ottla.client.consumer.subscription import subscription_of
+
         chosen = subscription_of(topics, is_pattern=pattern)
         self._forget_wish()
         drive(self._reading.subscribe(chosen, listener))
@@ -138,6 +141,8 @@ class Consumer(Face[K, V]):
 
     def assign(self, partitions: Collection[TopicPartition] | Offsets) -> None:
         """Read exactly these partitions, without sharing: from given offsets, or committed ones."""
+        from ottla.client.consumer.reading import places_of
+
         self._forget_wish()
         drive(self._reading.assign(places_of(partitions)))
 
@@ -223,6 +228,19 @@ class Consumer(Face[K, V]):
 
     # Its life.
 
+    def connect(self, timeout: float | None = None, *, once: bool = False) -> None:
+        """Reach a broker now; without, `with` or the first call does.
+
+        Args:
+            timeout: For how many seconds to try; by default `default_api_timeout_ms`.
+            once: Try each address once, and not again and again.
+
+        Raises:
+            ConnectError: No broker can be reached; it says why.
+            DeadlineError: Somebody is there, but does not answer in time.
+        """
+        self._driver.run_blocking(self._reading.core.connect(timeout, once=once))
+
     def close(self, timeout: float | None = None) -> None:
         """Commit what is processed, leave the group, and close all connections.
 
@@ -239,7 +257,7 @@ class Consumer(Face[K, V]):
         timeout_s = CLOSE_TIMEOUT_S if timeout is None else timeout
         reading, trouble = self._reading, None
         try:
-            if reading.core.is_started and not self._driver.engine.is_closed:
+            if reading.core.is_started and not self._driver.is_over:
                 trouble = drive(reading.last_words(is_clean=is_clean, timeout_s=timeout_s))
         finally:
             self._driver.close_blocking(reading.core.finish(), timeout_s)

@@ -6,7 +6,7 @@ errors) and `Presence` (when he polled).
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ottla.client.consumer.classic_group import ClassicGroup
 from ottla.client.consumer.committer import Committer
@@ -21,6 +21,7 @@ from ottla.client.consumer.positioner import Positioner
 from ottla.client.consumer.shelf import Shelf
 from ottla.client.consumer.solo import Solo
 from ottla.client.consumer.subscription import Subscription
+from ottla.client.durations import milliseconds
 from ottla.client.engine import Engine
 from ottla.client.records import GroupMetadata, OffsetAndMetadata
 from ottla.errors import MisuseError, OttlaError
@@ -70,6 +71,11 @@ class Core:
         return self.identity
 
     @property
+    def is_outside(self) -> bool:
+        """Whether the group shares out our partitions, and goes on without us."""
+        return self._membership is not None and self._membership.is_outside
+
+    @property
     def identity(self) -> GroupMetadata:
         """Who we are in the group."""
         if self._membership is None:
@@ -97,7 +103,9 @@ class Core:
             fail=self.mailbox.complain,
         )
         self._membership = self._new_membership()
-        self._committer = Committer(engine, lambda: self.identity, self._membership.hear)
+        self._committer = Committer(
+            engine, lambda: self.identity, self._membership.hear, lambda: self.shelf.assigned
+        )
         engine.subscribe(self._on_change)
         engine.spawn("fetch", self._fetcher.run())
         engine.spawn("positions", self._positioner.run())
@@ -105,9 +113,9 @@ class Core:
         if self.is_auto_committing:
             engine.spawn("auto commit", self._commit_for_ever())
 
-    async def connect(self) -> None:
-        """Wait until the cluster is known."""
-        await self.engine.connect()
+    async def connect(self, timeout_s: float | None = None, *, once: bool = False) -> None:
+        """Wait until the cluster is known; see `Engine.connect`."""
+        await self.engine.connect(milliseconds(timeout_s), once=once)
         await self.start()
 
     def wake(self) -> None:
@@ -143,17 +151,24 @@ class Core:
         """Leave the group, if we are in one, and read `partitions`, which the caller has taken."""
         await self.start()
         assert self._membership is not None
-        await self._end_membership()
         try:
+            await self._end_membership()
             await self._membership.leave(Goodbye.LEAVE, reason)
         except OttlaError as error:
-            self.engine.check_open()
             log.debug("not told the group that we left: %s", error)
+        finally:
+            # Also if nobody waits for it any more: who subscribes next needs it.
+            if not self.engine.is_closed:
+                self._begin_anew({tp.topic for tp in partitions})
+        self.engine.check_open()
+
+    def _begin_anew(self, topics: Collection[str]) -> None:
+        assert self._membership is not None
         self._membership.forget()
         self._membership.subscribe(Subscription())
         now_ms = self.engine.now_ms()
         self.engine.metadata.want_all(False, now_ms)
-        self.engine.metadata.want_only({tp.topic for tp in partitions}, now_ms)
+        self.engine.metadata.want_only(topics, now_ms)
         self.engine.wake_metadata()
         self._member_task = self.engine.spawn("group", self._membership.run())
         self.wake()
@@ -215,10 +230,14 @@ class Core:
 
     async def _end_membership(self) -> None:
         task, self._member_task = self._member_task, None
-        if task is not None:
-            task.cancel()
+        if task is None:
+            return
+        task.cancel()
+        try:
             await asyncio.wait([task])
-            await asyncio.sleep(0)  # so that the engine has seen it end
+        except asyncio.CancelledError:
+            await asyncio.wait([task])  # it ends soon, and there must not be two of them
+            raise
 
     # What changes around us.
 

@@ -1,11 +1,11 @@
-"""What both faces of a consumer share: how they are made, and what needs no waiting."""
+"""What both faces of a consumer share: how they are made, and what needs no waiting.
+
+What a consumer works with is imported when one is made: to import the name is cheap.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
-from ottla.client.consumer.assembly import assemble, wish_of
-from ottla.client.consumer.config import ConsumerConfig
-from ottla.client.consumer.inquiries import Inquiries
 from ottla.client.consumer.plugs import RebalanceListener
 from ottla.client.records import Batch, GroupMetadata
 from ottla.client.serdes import K, Serde, V
@@ -58,6 +58,10 @@ class Face(Generic[K, V]):
         Raises:
             ConfigError: Settings that cannot work.
         """
+        from ottla.client.consumer.assembly import assemble, wish_of
+        from ottla.client.consumer.config import ConsumerConfig
+        from ottla.client.consumer.inquiries import Inquiries
+
         settings = ConsumerConfig.of(bootstrap_servers, group_id=group_id, **config)
         wish = wish_of(
             topics, listener, (key_serde, value_serde), (key_deserializer, value_deserializer)

@@ -5,11 +5,11 @@ lost, the session is given up, and the next request tells everything again.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
+from ottla.values import dataclass
 from ottla.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,

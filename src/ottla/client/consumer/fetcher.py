@@ -8,7 +8,6 @@ Answers to questions that nobody asks any more (a seek came between) are recogni
 of their partition, and dropped.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -19,6 +18,7 @@ from ottla.client.consumer.config import ConsumerConfig
 from ottla.client.consumer.fetch_session import FetchLimits, FetchSession, partitions_of
 from ottla.client.consumer.partition import Partition
 from ottla.client.consumer.shelf import Shelf
+from ottla.client.duty import Duty
 from ottla.client.engine import Engine
 from ottla.errors import (
     BatchError,
@@ -58,7 +58,7 @@ class Fetcher:
         self._shelf = shelf
         self._config = config
         self._on_news = on_news
-        self._wake = asyncio.Event()
+        self._duty = Duty(self._send_all)
         self._sessions: dict[int, FetchSession] = {}
         self._in_flight: set[int] = set()
         self._limits = FetchLimits(
@@ -72,30 +72,23 @@ class Fetcher:
 
     def wake(self) -> None:
         """Look again for what can be fetched."""
-        self._wake.set()
+        self._duty.call()
 
     async def run(self) -> None:
         """Fetch for ever."""
-        while True:
-            self._wake.clear()
-            wait_ms = self._send_all()
-            try:
-                async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass  # a partition may be tried again
+        await self._duty.run()
 
-    def _send_all(self) -> int | None:
-        """Send what can be sent now; how long until something else may be, None: for ever."""
+    def _send_all(self) -> float | None:
+        """Send what can be sent now; when something else may be, None: not by itself."""
         now_ms = self._engine.now_ms()
         waiting = [p.retry_at_ms - now_ms for p in self._shelf if p.retry_at_ms > now_ms]
-        if self._shelf.queued_bytes < self._config.queued_max_bytes:
+        if self._shelf.look_for_room(MAX_CHUNKS, self._config.queued_max_bytes):
             for node_id, partitions in self._plan(now_ms).items():
                 if self._engine.is_ready(node_id, lane=LANE):
                     self._send(node_id, partitions)
                 elif (delay_ms := self._engine.delay_ms(node_id, lane=LANE)) > 0:
                     waiting.append(delay_ms)
-        return min(waiting, default=None)
+        return (now_ms + min(waiting)) / 1000 if waiting else None
 
     def _plan(self, now_ms: int) -> dict[int, list[tuple[Partition, Leader]]]:
         """Node -> what to ask it, for nodes that have nothing to answer yet."""
@@ -135,9 +128,10 @@ class Fetcher:
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_max_wait_ms
         self._in_flight.add(node_id)
         try:
-            answer = engine.post(
+            engine.hand(
                 request,
                 FetchResponse,
+                lambda told: self._answered(node_id, session, asked, told),
                 to=node_id,
                 lane=LANE,
                 timeout_ms=timeout_ms,
@@ -145,22 +139,19 @@ class Fetcher:
             )
         except OttlaError as error:
             self._failed(node_id, session, asked, error)
-        else:
-            answer.add_done_callback(lambda done: self._answered(node_id, session, asked, done))
 
     def _answered(
         self,
         node_id: int,
         session: FetchSession,
         asked: dict[TopicPartition, Asked],
-        done: "asyncio.Future[FetchResponse]",
+        answer: FetchResponse | OttlaError,
     ) -> None:
-        if self._engine.is_closed or done.cancelled():
+        if self._engine.is_closed:
             return
-        if isinstance(error := done.exception(), OttlaError):
-            self._failed(node_id, session, asked, error)
+        if isinstance(answer, OttlaError):
+            self._failed(node_id, session, asked, answer)
             return
-        answer = done.result()
         self._engine.metrics.count("fetch-total")
         if not session.answered(answer):
             code = ErrorCode.of(answer.error_code)
@@ -178,7 +169,8 @@ class Fetcher:
                 has_news = self._take_in(question, data) or has_news
         if has_news:
             self._on_news()
-        self.wake()
+        # Now, and not in the next turn of the loop: the broker works while the caller reads.
+        self._duty.turn()
 
     def _take_in(self, question: Asked, data: PartitionData) -> bool:
         """Put one partition's part on the shelf; whether there is something to read now."""

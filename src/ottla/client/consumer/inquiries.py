@@ -61,7 +61,12 @@ class Inquiries:
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit in the background; interceptors hear of it at the next poll."""
-        await self._core.commit(offsets)
+        try:
+            await self._core.commit(offsets)
+        except OttlaError as error:
+            # Few look at the future of such a commit.
+            log.warning("not committed: %s", error)
+            raise
         if self._core.config.interceptors:
             self._core.mailbox.put(Committed(offsets))
 

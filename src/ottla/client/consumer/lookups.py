@@ -39,7 +39,11 @@ _CONSUMER: Final = -1
 _WITH_GROUPS: Final = 8
 _WITH_NAMES: Final = 9
 
+_OFFSETS: Final = "offsets"
+
 T = TypeVar("T")
+Ask = Callable[[int, list[tuple[TopicPartition, Leader]]], Awaitable[dict[TopicPartition, T | int]]]
+"""Asks a leader about its partitions: what it found, or an error code, for each."""
 
 
 class Found(NamedTuple):
@@ -68,7 +72,20 @@ class Lookups:
         self, times: Mapping[TopicPartition, int], timeout_ms: int | None = None
     ) -> dict[TopicPartition, Found]:
         """The first offset of each partition from a timestamp on; or `LATEST`, `EARLIEST`."""
+        return await self._each_leader(times, self._asking_offsets(times), _OFFSETS, timeout_ms)
 
+    async def offsets_once(
+        self,
+        times: Mapping[TopicPartition, int],
+        take: Callable[[dict[TopicPartition, Found]], None],
+    ) -> None:
+        """As `offsets`, but ask each leader once, and `take` what each says as soon as it does.
+
+        So a leader that is not there keeps nobody from hearing of the others; then it raises.
+        """
+        await self._once(times, self._asking_offsets(times), take, _OFFSETS)
+
+    def _asking_offsets(self, times: Mapping[TopicPartition, int]) -> "Ask[Found]":
         async def ask(
             node_id: int, tps: list[tuple[TopicPartition, Leader]]
         ) -> dict[TopicPartition, Found | int]:
@@ -98,13 +115,17 @@ class Lookups:
                 for part in topic.partitions
             }
 
-        return await self._each_leader(times, ask, "offsets", timeout_ms)
+        return ask
 
-    async def epoch_ends(
-        self, epochs: Mapping[TopicPartition, int], timeout_ms: int | None = None
-    ) -> dict[TopicPartition, EpochEnd]:
-        """Where leader epochs ended: has the log been truncated? (KIP-320)"""
+    async def epoch_ends_once(
+        self,
+        epochs: Mapping[TopicPartition, int],
+        take: Callable[[dict[TopicPartition, EpochEnd]], None],
+    ) -> None:
+        """Where leader epochs ended: has the log been truncated? (KIP-320)  See `offsets_once`."""
+        await self._once(epochs, self._asking_ends(epochs), take, "leader epochs")
 
+    def _asking_ends(self, epochs: Mapping[TopicPartition, int]) -> "Ask[EpochEnd]":
         async def ask(
             node_id: int, tps: list[tuple[TopicPartition, Leader]]
         ) -> dict[TopicPartition, EpochEnd | int]:
@@ -133,7 +154,7 @@ class Lookups:
                 for part in topic.partitions
             }
 
-        return await self._each_leader(epochs, ask, "leader epochs", timeout_ms)
+        return ask
 
     async def committed(
         self,
@@ -174,9 +195,7 @@ class Lookups:
     async def _each_leader(
         self,
         wanted: Iterable[TopicPartition],
-        ask: Callable[
-            [int, list[tuple[TopicPartition, Leader]]], Awaitable[dict[TopicPartition, T | int]]
-        ],
+        ask: "Ask[T]",
         what: str,
         timeout_ms: int | None,
     ) -> dict[TopicPartition, T]:
@@ -205,6 +224,46 @@ class Lookups:
         if left:
             await self._engine.repeat(attempt, what=what, timeout_ms=timeout_ms)
         return found
+
+    async def _once(
+        self,
+        wanted: Iterable[TopicPartition],
+        ask: "Ask[T]",
+        take: Callable[[dict[TopicPartition, T]], None],
+        what: str,
+    ) -> None:
+        async def ask_one(node_id: int, tps: list[tuple[TopicPartition, Leader]]) -> None:
+            found: dict[TopicPartition, T] = {}
+            answers = await ask(node_id, tps)
+            try:
+                if (trouble := _sort(answers, found, what)) is not None:
+                    raise trouble
+            finally:
+                take(found)
+
+        by_leader: dict[int, list[tuple[TopicPartition, Leader]]] = {}
+        troubles: list[OttlaError] = []
+        for tp in wanted:
+            if (leader := self._engine.cluster.leader(tp)) is not None:
+                by_leader.setdefault(leader.node_id, []).append((tp, leader))
+            else:
+                troubles.append(self._why_unled(tp, what))
+        asked = [ask_one(node_id, tps) for node_id, tps in by_leader.items()]
+        for ended in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(ended, OttlaError):
+                troubles.append(ended)
+            elif ended is not None:
+                raise ended
+        self._engine.check_open()
+        for trouble in troubles:
+            self._engine.hear(trouble)
+        if troubles:
+            raise min(troubles, key=lambda trouble: trouble.retriable)
+
+    def _why_unled(self, tp: TopicPartition, what: str) -> OttlaError:
+        self._engine.metadata.want([tp.topic], self._engine.now_ms())
+        code = self._engine.cluster.errors.get(tp.topic, ErrorCode.LEADER_NOT_AVAILABLE)
+        return exception_for(code, f"{what} of {tp}")
 
     async def _by_leader(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None

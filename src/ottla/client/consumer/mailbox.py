@@ -62,6 +62,10 @@ class Mailbox:
         self._letters.append(letter)
         self._bell.ring()
 
+    def put_first(self, letter: Letter) -> None:
+        """Put back what was taken out, and could not be done."""
+        self._letters.appendleft(letter)
+
     def complain(self, error: OttlaError) -> None:
         """Have the caller raise `error`; one complaint at a time is enough."""
         if not any(isinstance(letter, OttlaError) for letter in list(self._letters)):

@@ -95,6 +95,12 @@ class Membership:
         """Who we are to the group; outside of one, nobody."""
         return GroupMetadata(self._config.group_id or "")
 
+    @property
+    def is_outside(self) -> bool:
+        """Whether a group shares out our partitions, and we are not in it."""
+        has_group = self._config.group_id is not None
+        return has_group and self._subscription.is_shared and self.identity.generation_id < 0
+
     def check_membership(self) -> None:
         """Raise `CommitFailedError` if the group shared out our partitions and we are not in it.
 

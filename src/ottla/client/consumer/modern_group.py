@@ -15,7 +15,13 @@ from ottla.client.consumer.modern import Fate, ModernMember, Target, named
 from ottla.client.engine import Engine
 from ottla.client.records import GroupMetadata
 from ottla.client.targets import group
-from ottla.errors import BrokerError, OttlaError, exception_for, raise_for_code
+from ottla.errors import (
+    BrokerError,
+    OttlaError,
+    UnsupportedError,
+    exception_for,
+    raise_for_code,
+)
 from ottla.model import TopicPartition
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
@@ -149,6 +155,8 @@ class ModernGroup(Membership):
         if fate is Fate.LOST:
             log.warning("group %s goes on without us: %s", self._config.group_id, error)
             return
+        if isinstance(error, UnsupportedError):
+            error.add_note("the broker has no consumer groups (KIP-848): group_protocol='classic'")
         self._mailbox.complain(error)
         if fate is Fate.STOP:
             self.stopped = error

@@ -73,13 +73,21 @@ class Positioner:
             await self._wake.wait()
 
     async def _step(self) -> None:
-        await self._find_committed([p for p in self._shelf if p.need is Need.COMMITTED])
-        await self._reset([p for p in self._shelf if p.need is Need.RESET and not p.trouble])
-        await self._validate()
+        """Find what can be found; what cannot is tried again, and keeps nothing else waiting."""
+        troubles: list[OttlaError] = []
+        for find in (self._find_committed, self._reset, self._validate):
+            try:
+                await find()
+            except OttlaError as error:
+                self._engine.check_open()
+                troubles.append(error)
+        if troubles:
+            raise min(troubles, key=lambda trouble: trouble.retriable)
 
     # Committed offsets.
 
-    async def _find_committed(self, partitions: list[Partition]) -> None:
+    async def _find_committed(self) -> None:
+        partitions = [p for p in self._shelf if p.need is Need.COMMITTED]
         if not partitions:
             return
         group_id = self._config.group_id
@@ -99,7 +107,8 @@ class Positioner:
 
     # Resets.
 
-    async def _reset(self, partitions: list[Partition]) -> None:
+    async def _reset(self) -> None:
+        partitions = [p for p in self._shelf if p.need is Need.RESET and not p.trouble]
         numbers = {p.tp: p.number for p in partitions}
         times: dict[TopicPartition, int] = {}
         for partition in partitions:
@@ -110,16 +119,27 @@ class Positioner:
                 times[partition.tp] = self._time_of(target)
         if not times:
             return
-        found = await self._lookups.offsets(times)
-        beyond = {tp: LATEST for tp, at in found.items() if at.offset < 0}
-        if beyond:
-            found |= await self._lookups.offsets(beyond)
-        await self._tell_skipped(partitions, times, found)
-        with self._shelf.lock:
-            for partition in self._still(partitions, numbers, Need.RESET):
-                if (at := found.get(partition.tp)) is not None:
-                    partition.seek(at.offset)
-        self._on_news()
+        found: dict[TopicPartition, Found] = {}
+        begin = await self._skippable(partitions, times)
+
+        def take(more: dict[TopicPartition, Found]) -> None:
+            found.update(more)
+            self._tell_skipped(begin, more)
+            with self._shelf.lock:
+                for partition in self._still(partitions, numbers, Need.RESET):
+                    if (at := more.get(partition.tp)) is not None and at.offset >= 0:
+                        partition.seek(at.offset)
+            self._on_news()
+
+        trouble: OttlaError | None = None
+        try:
+            await self._lookups.offsets_once(times, take)
+        except OttlaError as error:
+            trouble = error
+        if beyond := {tp: LATEST for tp, at in found.items() if at.offset < 0}:
+            await self._lookups.offsets_once(beyond, take)
+        if trouble is not None:
+            raise trouble
 
     def _time_of(self, target: object) -> int:
         chosen = self._config.auto_offset_reset if target is None else target
@@ -141,26 +161,30 @@ class Positioner:
         self._shelf.refuse(partition, error)
         self._on_news()
 
-    async def _tell_skipped(
-        self,
-        partitions: Iterable[Partition],
-        times: dict[TopicPartition, int],
-        found: dict[TopicPartition, Found],
+    async def _skippable(
+        self, partitions: Iterable[Partition], times: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, Found]:
+        """Where partitions begin of which a new group reads the end only, to say what it skips."""
+        begin: dict[TopicPartition, Found] = {}
+        at_end = [p.tp for p in partitions if p.reset_to is None and times.get(p.tp) == LATEST]
+        if at_end and self._config.group_id is not None and log.isEnabledFor(logging.INFO):
+            try:
+                await self._lookups.offsets_once(dict.fromkeys(at_end, EARLIEST), begin.update)
+            except OttlaError as error:
+                log.debug("beginnings not found: %s", error)
+        return begin
+
+    def _tell_skipped(
+        self, begin: dict[TopicPartition, Found], found: dict[TopicPartition, Found]
     ) -> None:
         """A new group that starts at the end says so: it is the most common surprise of all."""
-        if self._config.group_id is None or not log.isEnabledFor(logging.INFO):
-            return
-        at_end = [p.tp for p in partitions if p.reset_to is None and times.get(p.tp) == LATEST]
-        if not at_end:
-            return
-        begin = await self._lookups.offsets(dict.fromkeys(at_end, EARLIEST))
-        skipped_count = sum(found[tp].offset - begin[tp].offset for tp in at_end)
-        log.info(
-            "group %r has no committed offset for %s; starting at the end, %d records skipped",
-            self._config.group_id,
-            ", ".join(map(str, sorted(at_end))),
-            skipped_count,
-        )
+        if at_end := sorted(begin.keys() & found.keys()):
+            log.info(
+                "group %r has no committed offset for %s; starting at the end, %d records skipped",
+                self._config.group_id,
+                ", ".join(map(str, at_end)),
+                sum(found[tp].offset - begin[tp].offset for tp in at_end),
+            )
 
     # New leaders.
 
@@ -182,13 +206,16 @@ class Positioner:
                     has_news = True
                 else:
                     unsure[partition.tp], leaders[partition.tp] = epoch, leader
-        if unsure:
-            ends = await self._lookups.epoch_ends(unsure)
-            for tp, end in ends.items():
-                self._judge(tp, numbers[tp], leaders[tp], end)
-            has_news = True
         if has_news:
             self._on_news()
+        if unsure:
+
+            def take(ends: dict[TopicPartition, EpochEnd]) -> None:
+                for tp, end in ends.items():
+                    self._judge(tp, numbers[tp], leaders[tp], end)
+                self._on_news()
+
+            await self._lookups.epoch_ends_once(unsure, take)
 
     def _judge(self, tp: TopicPartition, number: int, leader: Leader, end: EpochEnd) -> None:
         """Compare what we read with what the new leader has (KIP-320)."""

@@ -9,12 +9,13 @@ One caller at a time: a second one that comes while the first is inside gets `Mi
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ottla.client.consumer.callers import Caller
 from ottla.client.consumer.core import Core
+from ottla.client.consumer.gate import Gate
 from ottla.client.consumer.partition import Need
 from ottla.client.consumer.plugs import RebalanceListener
 from ottla.client.consumer.progress import Cursor, Progress
@@ -34,8 +35,6 @@ from ottla.errors import DeadlineError, MisuseError, OttlaError
 from ottla.model import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
 log = logging.getLogger(__name__)
@@ -61,21 +60,30 @@ class Reading:
         self._serdes = serdes
         self._source = source
         self._shelf = core.shelf
-        self._owner: object = None
-        self._depth = 0
+        self._gate = Gate(caller.who)
         self._woke_at_ms = 0
         self._wake = self._refill = _nothing
         self.is_stopped = False
 
-    def bind(self, *, wake: Callable[[], None], refill: Callable[[], None]) -> None:
-        """`wake` has the I/O thread look at what changed, `refill` only at what has room."""
+    def bind(
+        self,
+        *,
+        wake: Callable[[], None],
+        refill: Callable[[], None],
+        check_home: Callable[[], None],
+    ) -> None:
+        """`wake` has the I/O thread look at what changed, `refill` only at what has room.
+
+        `check_home` raises in a forked process, which has no such thread.
+        """
         self._wake, self.turns.wake, self._refill = wake, wake, refill
+        self._gate.check_home = check_home
 
     # Reading.
 
     async def poll(self, timeout_s: float, max_records: int | None) -> Batch[Any, Any]:
         """Records, as soon as there are some; an empty batch if there are none in time."""
-        limit = self._limit(max_records, self.core.config.max_poll_records)
+        limit = _limit(max_records, self.core.config.max_poll_records)
         with self.entered():
             await self._begin()
             batch = await self._next_batch(self._deadline(timeout_s), limit)
@@ -87,7 +95,7 @@ class Reading:
         """As `poll`, as Arrow; None if there are no records in time."""
         from ottla.client.consumer.arrow import arrow_batch
 
-        limit = self._limit(max_records, ARROW_RECORDS)
+        limit = _limit(max_records, ARROW_RECORDS)
         with self.entered():
             await self._begin()
             if not await self._something(self._deadline(timeout_s)):
@@ -98,7 +106,12 @@ class Reading:
                 finally:
                     self._tell_room()
                 if taken.parts:
-                    rows = arrow_batch(taken, schema)
+                    try:
+                        rows = arrow_batch(taken, schema)
+                    except OttlaError:
+                        self._shelf.give_back(taken.spans)
+                        self._wake()
+                        raise
                     self._count(rows.num_rows)
                     return rows
                 if not await self._something(self._deadline(timeout_s)):
@@ -145,9 +158,9 @@ class Reading:
                 taken = self._shelf.take(limit)
             finally:
                 self._tell_room()
-            if taken.portions:
+            if taken.records:
                 batch: Batch[Any, Any] = Batch(
-                    taken.portions, taken.spans, serdes=self._serdes, source=self._source
+                    taken.records, taken.spans, serdes=self._serdes, source=self._source
                 )
                 self._count(len(batch))
                 return self.turns.intercepted(batch)
@@ -185,29 +198,9 @@ class Reading:
     def _deadline(self, timeout_s: float) -> float:
         return self.caller.time_s() + min(max(timeout_s, 0.0), _MAX_WAIT_S)
 
-    @staticmethod
-    def _limit(max_records: int | None, default: int) -> int:
-        if max_records is not None and max_records < 1:
-            raise ValueError(f"max_records = {max_records} must be at least 1")
-        return default if max_records is None else max_records
-
-    @contextmanager
-    def entered(self) -> "Iterator[None]":
-        """Nobody else is inside meanwhile; listeners, who are called inside, may enter again."""
-        me = self.caller.who()
-        if self._owner not in (None, me):
-            raise MisuseError(
-                "a consumer serves one thread or task at a time, and another is inside now; only "
-                "stop() may be called from anywhere"
-            )
-        self._owner = me
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
-            if self._depth == 0:
-                self._owner = None
+    def entered(self) -> AbstractContextManager[None]:
+        """Nobody else is inside meanwhile; see `Gate`."""
+        return self._gate.entered()
 
     # What to read.
 
@@ -234,6 +227,7 @@ class Reading:
     async def assign(self, places: dict[TopicPartition, int | None]) -> None:
         """Read exactly these partitions, from an offset or from where the group left off."""
         with self.entered():
+            stored = self.turns.stored_offsets(tp for tp, at in places.items() if at is None)
             self.put_back(lambda tp: True)
             if not self.turns.is_manual:
                 await self.turns.give_up_all()
@@ -244,7 +238,7 @@ class Reading:
                 for tp, offset in places.items():
                     if offset is not None:
                         self._shelf.require(tp).seek(offset)
-            self.turns.load_offsets(tp for tp, offset in places.items() if offset is None)
+            self.turns.begin_at(stored)
             await self.caller.run(self.core.unsubscribe("chose partitions itself", list(places)))
 
     # Where to read.
@@ -352,6 +346,12 @@ class Reading:
 
 def _nothing() -> None:
     """There is no I/O thread yet that could be woken."""
+
+
+def _limit(max_records: int | None, default: int) -> int:
+    if max_records is not None and max_records < 1:
+        raise ValueError(f"max_records = {max_records} must be at least 1")
+    return default if max_records is None else max_records
 
 
 def places_of(

@@ -8,11 +8,11 @@ tell does not keep the others waiting.
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.client.consumer.chunks import Chunk, Part, Trouble
 from ottla.client.consumer.partition import Need, Partition
-from ottla.client.records import NO_EPOCH, OffsetAndMetadata, Portion, Span
+from ottla.client.records import NO_EPOCH, OffsetAndMetadata, Record, Span
 from ottla.errors import BatchError, MisuseError, OttlaError, PositionError
 from ottla.model import TopicPartition
 
@@ -20,7 +20,7 @@ from ottla.model import TopicPartition
 class Taken(NamedTuple):
     """What a poll gets."""
 
-    portions: list[Portion]
+    records: list[Record[Any, Any]]
     spans: dict[TopicPartition, Span]
 
 
@@ -39,7 +39,8 @@ class Shelf:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._turns: deque[Partition] = deque()
         self.has_room = False
-        """Something was read to its end: worth telling the I/O thread, which sets it back."""
+        """There is room again, or a trouble is out of the way: worth telling the I/O thread."""
+        self._was_full = False
 
     # Who is assigned.
 
@@ -69,7 +70,8 @@ class Shelf:
 
     @property
     def queued_bytes(self) -> int:
-        return sum(partition.queued_bytes for partition in self._partitions.values())
+        """What waits for the caller; what he paused he does not come for, and others go on."""
+        return sum(p.queued_bytes for p in self._partitions.values() if not p.is_paused)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Where the caller is, in partitions where that is known."""
@@ -91,6 +93,19 @@ class Shelf:
         return max(lags, default=0)
 
     # From the I/O thread.
+
+    def look_for_room(self, max_chunks: int, max_bytes: int) -> bool:
+        """Whether all together are below `max_bytes`; called before asking for more.
+
+        If that, or `max_chunks`, keeps anything from being asked for, `has_room` will tell when it
+        does not any more.  Otherwise nobody waits to be told.
+        """
+        with self.lock:
+            is_below = self.queued_bytes < max_bytes
+            self._was_full = not is_below or any(
+                len(partition.chunks) >= max_chunks for partition in self._partitions.values()
+            )
+        return is_below
 
     def put(self, partition: Partition, number: int, chunk: Chunk, epoch: int) -> bool:
         """Queue what was fetched; False if nobody waits for it any more."""
@@ -132,22 +147,23 @@ class Shelf:
                 out first.
         """
         taken = Taken([], {})
-        left = max_records
+        records = taken.records
         for partition in self._round():
-            while left > 0 and (chunk := self._front(partition, taken.portions)) is not None:
+            while len(records) < max_records:
+                if (chunk := self._front(partition, records)) is None:
+                    break
                 try:
-                    portion = chunk.take(left)
+                    more = chunk.take(max_records - len(records))
                 except BatchError:
-                    if not taken.portions:
+                    if not records:
                         raise
                     return taken  # it will be raised when it comes first
-                if portion is not None:
-                    left -= len(portion.rows)
-                    taken.portions.append(portion)
-                    self._advance(partition, chunk, portion.leader_epoch, taken.spans)
+                if more is not None:
+                    records += more
+                    self._advance(partition, chunk, more[-1].leader_epoch, taken.spans)
                 else:
                     self._advance(partition, chunk, partition.position_epoch, None)
-            if left == 0:
+            if len(records) == max_records:
                 break
         return taken
 
@@ -175,6 +191,13 @@ class Shelf:
             if left <= 0:
                 break
         return taken
+
+    def give_back(self, spans: Mapping[TopicPartition, Span]) -> None:
+        """Nobody has seen what was taken: whoever asks next finds it where it was."""
+        with self.lock:
+            for tp, span in spans.items():
+                if (partition := self._partitions.get(tp)) is not None:
+                    partition.seek(span.start_offset)
 
     def _round(self) -> Iterator[Partition]:
         """Each partition that has something, once; who was served goes to the end."""
@@ -221,7 +244,7 @@ class Shelf:
         with self.lock:
             partition.position, partition.position_epoch = chunk.position, epoch
             if chunk.is_done:
-                self.has_room = True
+                self.has_room = self.has_room or self._was_full
                 partition.chunks.popleft()
                 partition.queued_bytes -= chunk.size_bytes
             if spans is not None:

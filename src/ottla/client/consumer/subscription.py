@@ -6,12 +6,12 @@ it.
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cached_property
 
 from ottla.client.cluster_view import ClusterView
 from ottla.errors import ConfigError
 from ottla.model import topic_name_error
+from ottla.values import dataclass
 
 
 @dataclass(frozen=True)

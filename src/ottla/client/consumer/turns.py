@@ -20,6 +20,7 @@ from ottla.model import TopicPartition
 log = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+Stored = Mapping[TopicPartition, int]
 
 _COMMIT_TIMEOUT_S = 10.0
 """How long giving up a partition waits for its commit: others wait for the partition."""
@@ -43,16 +44,26 @@ class Turns:
         """Do everything that waits for the caller; raise an error that does."""
         while (letter := self._core.mailbox.take()) is not None:
             if isinstance(letter, Turn):
-                await self._take(letter)
+                await self._take(letter, self._stored(letter))
             elif isinstance(letter, Committed):
                 self.tell_committed(letter.offsets)
             else:
                 raise letter
 
-    async def _take(self, turn: Turn) -> None:
+    def _stored(self, turn: Turn) -> Stored:
+        """Where to begin; if the store cannot tell now, the turn is still to be taken."""
+        if turn.change is not Change.ASSIGNED:
+            return {}
+        try:
+            return self.stored_offsets(turn.partitions)
+        except BaseException:
+            self._core.mailbox.put_first(turn)
+            raise
+
+    async def _take(self, turn: Turn, stored: Stored) -> None:
         try:
             if turn.change is Change.ASSIGNED:
-                await self._take_over(turn.partitions)
+                await self._take_over(turn.partitions, stored)
             elif turn.change is Change.REVOKED:
                 await self._give_up(turn.partitions)
             else:
@@ -61,22 +72,26 @@ class Turns:
             turn.done()
             self.wake()
 
-    async def _take_over(self, partitions: frozenset[TopicPartition]) -> None:
+    async def _take_over(self, partitions: frozenset[TopicPartition], stored: Stored) -> None:
         shelf = self._core.shelf
         shelf.assign([*sorted(shelf.assigned), *sorted(partitions)])
         # What store and listener say counts, even if the committed offset was found meanwhile.
-        self.load_offsets(partitions)
+        self.begin_at(stored)
         await self._caller.result(self.listener.on_assigned(self._consumer, _sorted(partitions)))
 
     async def _give_up(self, partitions: frozenset[TopicPartition]) -> None:
         try:
+            await self._commit_last(partitions)
+            await self._caller.result(self.listener.on_revoked(self._consumer, _sorted(partitions)))
+        finally:
+            # Whatever comes between: the group takes them for given up.
+            self._drop(partitions)
+
+    async def _commit_last(self, partitions: frozenset[TopicPartition]) -> None:
+        try:
             await self.commit_for(partitions, self._progress.processed(), _COMMIT_TIMEOUT_S)
         except OttlaError as error:
             log.warning("not committed before partitions were given up: %s", error)
-        try:
-            await self._caller.result(self.listener.on_revoked(self._consumer, _sorted(partitions)))
-        finally:
-            self._drop(partitions)
 
     async def _lose(self, lost: frozenset[TopicPartition]) -> None:
         partitions = lost & self._core.shelf.assigned
@@ -86,9 +101,12 @@ class Turns:
             self._drop(partitions)
 
     async def give_up_all(self, *, commits: bool = True) -> None:
-        """Give up everything, because the caller wants it so."""
+        """Give up everything, because the caller wants it so; it may be lost already."""
         assigned = self._core.shelf.assigned
         if not assigned:
+            return
+        if self._core.is_outside:
+            await self._lose(assigned)
             return
         if commits:
             await self._give_up(assigned)
@@ -110,15 +128,19 @@ class Turns:
         core.auto_committed(chosen)
         self.tell_committed(chosen)
 
-    def load_offsets(self, partitions: Iterable[TopicPartition]) -> None:
-        """Ask the user's own store where to begin."""
-        config, wanted = self._core.config, list(partitions)
+    def stored_offsets(self, partitions: Iterable[TopicPartition]) -> Stored:
+        """Ask the user's own store where to begin; raises what that raises."""
+        config, wanted = self._core.config, sorted(partitions)
         if config.offset_store is None or not wanted:
-            return
-        known = config.offset_store.load(config.group_id or "", wanted)
+            return {}
+        known: Stored = config.offset_store.load(config.group_id or "", wanted)
+        return known
+
+    def begin_at(self, stored: Stored) -> None:
+        """Go where the user's own store says."""
         shelf = self._core.shelf
         with shelf.lock:
-            for tp, offset in known.items():
+            for tp, offset in stored.items():
                 if (partition := shelf.find(TopicPartition(*tp))) is not None:
                     partition.seek(offset)
 

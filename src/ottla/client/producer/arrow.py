@@ -6,7 +6,7 @@ caller's thread, each as large as a request allows, and get their numbers when t
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Condition
 from typing import TYPE_CHECKING, Any, Final
@@ -39,31 +39,59 @@ def send_arrow(
     key: str | None,
     value: str | Sequence[str] | None,
     value_format: str,
+    partition: str | None = None,
 ) -> "Future[Mapping[int, range]]":
     """Put the rows into batches, and those into lines; see `Producer.send_arrow`."""
     rows = _as_records(data, key, value, value_format)
-    sent = _Sent()
+    wanted = None if partition is None else _partitions(route, data, partition, value_format)
+    sent = Sent()
     now_ms = core.clock.now_ms()
     options = batch_options(core.config)
     limit_bytes = core.config.max_request_size - BATCH_HEADER_BYTES
     if rows.num_rows:
-        for line, part in _by_line(route, rows, limit_bytes, core):
+        for line, part in _by_wish(route, rows, wanted, limit_bytes, core):
             for piece in _pieces(part, limit_bytes):
                 if not core.pump.is_running_here:
                     sent.wait_for_room()
-                built = from_arrow(piece, timestamp_ms=now_ms, options=options)
+                built = from_arrow(piece, timestamp_ms=now_ms, options=options, is_sealed=False)
                 sent.expect()
                 core.intake.put_built(line, built, piece.num_rows).delivery.listen(sent.settled)
     sent.complete()
     return sent.future
 
 
-class _Sent:
+class _TableFuture(Future[Mapping[int, range]]):
+    """The future of a table; who asks it, or has it call back, has looked at what failed."""
+
+    def __init__(self, see: Callable[[], None]) -> None:
+        super().__init__()
+        self._see = see
+
+    def result(self, timeout: float | None = None) -> Mapping[int, range]:
+        """Wait for all rows to be written, and return where."""
+        self.exception(timeout)
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for what becomes of the rows, and return why some were not written, if so."""
+        error = super().exception(timeout)
+        self._see()
+        return error
+
+    def add_done_callback(self, fn: "Callable[[Future[Mapping[int, range]]], object]") -> None:
+        """Have `fn` called, on the I/O thread; what it is told counts as looked at."""
+        self._see()
+        super().add_done_callback(fn)
+
+
+class Sent:
     """What becomes of all batches of one call."""
 
     def __init__(self) -> None:
-        self.future: Future[Mapping[int, range]] = Future()
+        self.future: Future[Mapping[int, range]] = _TableFuture(self._see)
         self.future.set_running_or_notify_cancel()
+        self._failed: list[Delivery] = []
+        self._is_seen = False
         self._lock = Condition()
         self._left_count = 1
         self._ranges: dict[int, tuple[int, int]] = {}
@@ -79,8 +107,11 @@ class _Sent:
             self._left_count += 1
 
     def settled(self, delivery: Delivery) -> None:
-        delivery.see_all()  # the future tells of it
         with self._lock:
+            if delivery.error is not None:
+                self._failed.append(delivery)
+                if self._is_seen:
+                    delivery.see_all()
             for told in delivery.outcomes:
                 if told.error is not None:
                     error = DeliveryError(delivery.topic, delivery.partition, told.error)
@@ -100,6 +131,13 @@ class _Sent:
             self.future.set_exception(self._error)
         else:
             self.future.set_result({p: range(*ends) for p, ends in sorted(self._ranges.items())})
+
+    def _see(self) -> None:
+        """Somebody is told what failed: `flush` need not."""
+        with self._lock:
+            self._is_seen = True
+            for delivery in self._failed:
+                delivery.see_all()
 
     def _cover(self, partition: int, first: int, count: int) -> None:
         start, stop = self._ranges.get(partition, (first, first + count))
@@ -149,10 +187,14 @@ def _plain(pa: Any, data: Any, key: str | None, value: str | Sequence[str] | Non
     return pa.table(found)
 
 
-def _column(pa: Any, data: Any, name: str) -> Any:
+def _column_of(data: Any, name: str) -> Any:
     if name not in data.column_names:
         raise ValueError(f"there is no column {name!r}; there are {', '.join(data.column_names)}")
-    column = data.column(name)
+    return data.column(name)
+
+
+def _column(pa: Any, data: Any, name: str) -> Any:
+    column = _column_of(data, name)
     kind = pa.types
     if kind.is_integer(column.type) or kind.is_boolean(column.type):
         # As text, which is how most programs would have written them.
@@ -165,6 +207,42 @@ def _stream(pa: Any, rows: Any) -> bytes:
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write(rows)
     return bytes(sink.getvalue())
+
+
+def _partitions(route: Route, data: Any, name: str, value_format: str) -> Any:
+    """The column that says where each row goes, checked."""
+    pa = pyarrow()
+    from pyarrow import compute
+
+    if value_format == "arrow":
+        raise ValueError("value_format = 'arrow' makes one record of many rows: no partition each")
+    column = _column_of(data, name)
+    if not pa.types.is_integer(column.type):
+        raise TypeError(f"column {name!r} has partitions, so integers, and not {column.type}")
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    ends = compute.min_max(column).as_py()
+    if ends["min"] is not None and (ends["min"] < 0 or ends["max"] >= route.partition_count):
+        strange = ends["min"] if ends["min"] < 0 else ends["max"]
+        raise ValueError(
+            f"column {name!r} has {strange}, and topic {route.topic!r} has partitions 0 to "
+            f"{route.partition_count - 1}"
+        )
+    return column.cast(pa.int32())
+
+
+def _by_wish(
+    route: Route, rows: Any, wanted: Any, limit_bytes: int, core: Core
+) -> "Iterator[tuple[Line, Any]]":
+    """The rows that say where they want to go, and then the others."""
+    if wanted is None:
+        yield from _by_line(route, rows, limit_bytes, core)
+        return
+    if wanted.null_count < len(wanted):
+        chosen = wanted.is_valid()
+        yield from _taken(route, rows.filter(chosen), wanted.drop_null())
+    if wanted.null_count:
+        yield from _by_line(route, rows.filter(wanted.is_null()), limit_bytes, core)
 
 
 def _by_line(route: Route, rows: Any, limit_bytes: int, core: Core) -> "Iterator[tuple[Line, Any]]":

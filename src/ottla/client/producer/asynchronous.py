@@ -19,9 +19,8 @@ from ottla.client.producer.config import ProducerConfig
 from ottla.client.producer.core import Core
 from ottla.client.producer.many import Sorter
 from ottla.client.producer.outgoing import UNSET, serde_of
-from ottla.client.producer.producer import ValueFormat, group_of, is_in_doubt
+from ottla.client.producer.producer import ValueFormat, group_of
 from ottla.client.producer.settings import ProducerSettings
-from ottla.client.producer.transactions import PreparedToken
 from ottla.client.records import Batch, Commitable, GroupMetadata, offsets_of
 from ottla.client.results import RecordMetadata
 from ottla.client.serdes import K, Serde, V
@@ -58,6 +57,7 @@ class AsyncProducer(Generic[K, V]):
         value = serde_of("value", value_serde, value_serializer)
         self._core = self._made(ProducerConfig.of(bootstrap_servers, **config))
         self._outgoing = self._core.outgoing(key, value)
+        self._is_plain = self._outgoing.is_plain
 
     def _made(self, config: ProducerConfig) -> Core:
         """The producer behind this face; simulations give it other ports."""
@@ -97,6 +97,24 @@ class AsyncProducer(Generic[K, V]):
         timestamp: datetime | int | None = None,
     ) -> "asyncio.Future[RecordMetadata]":
         """Send a record, wait only for room in the buffer, and return a future of the rest."""
+        raw: Any = value
+        raw_key: Any = key
+        if (
+            self._is_plain
+            and raw.__class__ is bytes
+            and partition is None
+            and not headers
+            and timestamp is None
+            and (raw_key is None or raw_key.__class__ is bytes)
+        ):
+            # As in `Producer.send`.
+            core = self._core
+            route = core.routes.get(topic)
+            if route is not None and route.cluster is core.engine.metadata.cluster:
+                place = core.intake.quick_put(route, raw_key, raw)
+                if place is not None:
+                    delivery, index, timestamp_ms = place
+                    return delivery.awaitable(index, timestamp_ms)
         batch, index, timestamp_ms = await self._put(
             topic, value, key, partition, headers, timestamp
         )
@@ -118,6 +136,7 @@ class AsyncProducer(Generic[K, V]):
         key: str | None = None,
         value: str | Sequence[str] | None = None,
         value_format: ValueFormat = "bytes",
+        partition: str | None = None,
     ) -> Mapping[int, range]:
         """Send the rows of an Arrow table, and wait until they are written.
 
@@ -127,7 +146,14 @@ class AsyncProducer(Generic[K, V]):
 
         route = await self._core.route_async(topic)
         sent = await asyncio.to_thread(
-            send_arrow, self._core, route, data, key=key, value=value, value_format=value_format
+            send_arrow,
+            self._core,
+            route,
+            data,
+            key=key,
+            value=value,
+            value_format=value_format,
+            partition=partition,
         )
         return await asyncio.wrap_future(sent)
 
@@ -143,7 +169,7 @@ class AsyncProducer(Generic[K, V]):
             raise DeadlineError(f"not delivered within {timeout:g} s") from None
         # Futures of this loop are told in its next turn; who awaits them looks after that.
         await asyncio.sleep(0)
-        self._raise_failures()
+        self._core.failures.tell()
 
     @asynccontextmanager
     async def transaction(
@@ -168,21 +194,34 @@ class AsyncProducer(Generic[K, V]):
 
     async def complete(self, prepared: str) -> bool:
         """Commit a transaction that was prepared; see `Producer.complete`."""
-        token = PreparedToken.of(prepared)
-        return await self._core.driver.run_async(self._core.end_prepared(token, commits=True))
+        core = self._core
+        return await core.driver.run_async(core.end_prepared(prepared, commits=True))
 
     async def abort(self, prepared: str) -> bool:
         """Abort a transaction that was prepared; see `Producer.complete`."""
-        token = PreparedToken.of(prepared)
-        return await self._core.driver.run_async(self._core.end_prepared(token, commits=False))
+        core = self._core
+        return await core.driver.run_async(core.end_prepared(prepared, commits=False))
 
-    async def partitions_for(self, topic: str) -> list[int]:
-        """The partitions of a topic."""
-        return await self._core.driver.run_async(self._core.partitions_for(topic))
+    async def partitions_for(
+        self,
+        topic: str,
+        timeout: float | None = None,  # noqa: ASYNC109, as `Producer`
+    ) -> list[int]:
+        """The partitions of a topic; see `Producer.partitions_for`."""
+        return await self._core.driver.run_async(self._core.partitions_for(topic, timeout))
 
     def metrics(self) -> Mapping[str, float]:
         """What the producer counts about itself, under Kafka's names."""
         return self._core.metrics()
+
+    async def connect(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109, as `Producer`
+        *,
+        once: bool = False,
+    ) -> None:
+        """Reach a broker now; see `Producer.connect`."""
+        await self._core.driver.run_async(self._core.open(timeout, once=once))
 
     async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109, as `Producer`
         """Deliver what was sent, for up to `timeout` seconds, and let go; see `Producer.close`."""
@@ -192,7 +231,7 @@ class AsyncProducer(Generic[K, V]):
         if is_first:
             await core.close_async(timeout)
             await asyncio.sleep(0)
-            self._raise_failures()
+            self._core.failures.tell()
 
     async def __aenter__(self) -> Self:
         await self._core.driver.run_async(self._core.open())
@@ -235,7 +274,7 @@ class AsyncProducer(Generic[K, V]):
         if placed is None:
             deadline_s = asyncio.get_running_loop().time() + core.config.max_block_ms / 1000
             while placed is None:
-                await core.intake.room(deadline_s)
+                await core.intake.room(size_bytes, deadline_s)
                 placed = put(route, record, size_bytes, partition, is_awaited=is_awaited)
         batch, index = placed
         if outgoing.has_interceptors:
@@ -248,14 +287,10 @@ class AsyncProducer(Generic[K, V]):
             await core.driver.run_async(core.coordination.undo())
         except OttlaError as failure:
             error.add_note(f"moreover, when the transaction was aborted: {failure}")
-        if consumed is not None and consumed.source is not None and not is_in_doubt(error):
+        if consumed is not None and consumed.source is not None and not core.is_in_doubt:
             rewound = consumed.source.rewind(consumed)
             if isawaitable(rewound):
                 await rewound
-
-    def _raise_failures(self) -> None:
-        if (failures := self._core.failures.take()) is not None:
-            raise failures
 
 
 class AsyncTransaction(Generic[K, V]):
@@ -263,7 +298,7 @@ class AsyncTransaction(Generic[K, V]):
 
     def __init__(self, producer: AsyncProducer[K, V]) -> None:
         self._producer = producer
-        self.is_prepared = False
+        self.is_prepared: bool = False
         """Whether its end was left to whoever has the token."""
 
     async def send(
@@ -289,7 +324,8 @@ class AsyncTransaction(Generic[K, V]):
 
     def add_offsets(self, what: Commitable, group: GroupMetadata | None = None) -> None:
         """Commit offsets of a consumer with the transaction; `group` is needed without a batch."""
-        self._producer._core.coordination.add_offsets(group_of(what, group), offsets_of(what))
+        if offsets := offsets_of(what):  # a batch without records may come from nobody
+            self._producer._core.coordination.add_offsets(group_of(what, group), offsets)
 
     async def prepare(self) -> str:
         """Write everything, and leave the end to who has the token; see `Transaction.prepare`."""

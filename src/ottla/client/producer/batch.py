@@ -1,36 +1,35 @@
 """One batch on its way: records that wait, then bytes that are sent, perhaps more than once.
 
-Pure, but for the futures of its records (`delivery`).  Bytes are made once, when the batch leaves;
-a batch that is sent again is the same bytes, and so the same batch to the broker, unless it gets
-another producer's stamp.
+Pure, but for the futures of its records (`delivery`).  Records are written as they come, and get
+their header when the batch leaves; a batch that is sent again is the same bytes, and so the same
+batch to the broker, unless it gets another producer's stamp.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.client.producer.delivery import Delivery
-from ottla.records.builder import BatchOptions, build
+from ottla.records.batch import Batch
+from ottla.records.builder import BatchOptions, finish, seal
 from ottla.records.kernel import kernel
 from ottla.records.layout import (
     CHECKED_FROM,
-    CRC_AT,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     PRODUCER_AT,
     TRANSACTIONAL_BIT,
 )
-from ottla.records.shapes import BATCH_HEADER_BYTES, Unwritten
+from ottla.records.shapes import BATCH_HEADER_BYTES, Encoded, Unwritten
 
 if TYPE_CHECKING:
     from ottla.client.producer.lines import Line
+    from ottla.records.plain_writer import Writer
 
 MAX_SEQUENCE: Final = 2**31 - 1
 _STAMP: Final = Struct(">qhi")
 _UINT16: Final = Struct(">H")
-_UINT32: Final = Struct(">I")
 
 
 class Stamp(NamedTuple):
@@ -58,18 +57,20 @@ class PendingBatch:
         "created_ms",
         "data",
         "delivery",
+        "encoded",
         "first_index",
         "is_awaited",
         "is_done",
         "is_in_doubt",
+        "is_sealed",
         "line",
         "not_before_ms",
         "numbering",
         "order",
         "record_count",
-        "records",
         "size_bytes",
         "stamp",
+        "writer",
     )
 
     def __init__(
@@ -81,10 +82,15 @@ class PendingBatch:
         self.created_ms = created_ms
         self.delivery = Delivery(line.topic, line.partition, lambda: hasten(self))
         self.first_index = 0
-        self.records: list[Unwritten] = []
+        self.writer: Writer = kernel.Writer(headroom_bytes=BATCH_HEADER_BYTES)
+        """Where records go as long as it is open."""
+        self.encoded: Encoded | None = None
+        """What was written, from when it is closed until it is made ready."""
         self.data: bytearray | None = None
+        self.is_sealed = False
+        """Whether the bytes have their checksum."""
         self.record_count = 0
-        """Known when it leaves, or when it came as bytes."""
+        """Known when it is closed, or when it came as bytes."""
         self.size_bytes = BATCH_HEADER_BYTES
         self.stamp: Stamp | None = None
         self.numbering = 0
@@ -96,27 +102,44 @@ class PendingBatch:
         """Whether it was sent, and nobody knows whether it was written."""
         self.is_done = False
 
+    @property
+    def records(self) -> list[Unwritten]:
+        """The records of a batch that is closed, read back from its bytes."""
+        self.close()
+        data = self.data
+        if data is None:
+            assert self.encoded is not None
+            data = finish(self.encoded, _UNCOMPRESSED, is_sealed=False)
+        return [record[1:] for record in Batch.parse(data).records()]
+
+    def close(self) -> None:
+        """Let nothing more in."""
+        if self.data is None and self.encoded is None:
+            self.encoded = self.writer.encoded()
+            self.record_count = self.encoded.record_count
+
     def made_ready(self, stamp: Stamp, options: BatchOptions) -> None:
-        """Give it a stamp for good, and bytes if it has none; `options` say how to compress."""
+        """Give it a stamp for good, and a header if it has none; `options` say how to compress."""
         if self.data is None:
-            stamped = replace(
-                options,
-                producer_id=stamp.producer_id,
-                producer_epoch=stamp.producer_epoch,
-                base_sequence=stamp.sequence,
-                is_transactional=stamp.is_transactional,
-            )
-            self.data = build(self.records, stamped)
-        elif stamp != (self.stamp or NO_STAMP):
+            assert self.encoded is not None, "it is open"
+            self.data = finish(self.encoded, options, is_sealed=False)
+            self.encoded = None
+        if not self.is_sealed or stamp != self.stamp:
             write_stamp(self.data, stamp)
+            self.is_sealed = True
         self.stamp = stamp
+
+    def forget(self) -> None:
+        """Let go of the records, when it is known what became of them."""
+        self.writer, self.encoded, self.data = _NOTHING, None, None
 
     def halves(self) -> "tuple[PendingBatch, PendingBatch]":
         """Two batches in its place, for a broker that finds it too large."""
-        assert len(self.records) > 1, "one record cannot be split"
-        middle = len(self.records) // 2
+        records = self.records
+        assert len(records) > 1, "one record cannot be split"
+        middle = len(records) // 2
         self.delivery.split()
-        return self._part(0, self.records[:middle]), self._part(middle, self.records[middle:])
+        return self._part(0, records[:middle]), self._part(middle, records[middle:])
 
     def _part(self, start: int, records: list[Unwritten]) -> "PendingBatch":
         number, _ = self.order
@@ -124,21 +147,24 @@ class PendingBatch:
         part.delivery = self.delivery
         part.first_index = self.first_index + start
         part.order = (number, part.first_index)
-        part.records = records
+        part.writer.extend(records)
         part.record_count = len(records)
-        first_share = self.size_bytes * (start or len(records)) // len(self.records)
+        first_share = self.size_bytes * (start or len(records)) // self.record_count
         part.size_bytes = self.size_bytes - first_share if start else first_share
         part.attempt_count = self.attempt_count
         return part
 
 
+_NOTHING: Final = kernel.Writer()
+_UNCOMPRESSED: Final = BatchOptions()
+
+
 def write_stamp(data: bytearray, stamp: Stamp) -> None:
-    """Write into a finished batch who sends it, and its checksum."""
+    """Write into a batch who sends it, and seal it."""
     _STAMP.pack_into(data, PRODUCER_AT, stamp.producer_id, stamp.producer_epoch, stamp.sequence)
     (attributes,) = _UINT16.unpack_from(data, CHECKED_FROM)
     attributes &= ~TRANSACTIONAL_BIT
     if stamp.is_transactional:
         attributes |= TRANSACTIONAL_BIT
     _UINT16.pack_into(data, CHECKED_FROM, attributes)
-    with memoryview(data) as view:
-        _UINT32.pack_into(data, CRC_AT, kernel.crc32c(view[CHECKED_FROM:]))
+    seal(data)

@@ -5,17 +5,17 @@ has nothing to do, and everything may be sent.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ottla.client.engine import Engine
+from ottla.client.producer.additions import Additions
 from ottla.client.producer.config import ProducerConfig
-from ottla.client.producer.lines import Line
 from ottla.client.producer.transactions import (
     PreparedToken,
     State,
     Transactions,
-    add_failure,
     offsets_error,
     offsets_failure,
 )
@@ -24,6 +24,7 @@ from ottla.client.targets import group as group_target
 from ottla.client.targets import transaction as transaction_target
 from ottla.errors import (
     AbortableError,
+    BrokerError,
     ConfigError,
     DeadlineError,
     ErrorCode,
@@ -34,7 +35,6 @@ from ottla.errors import (
 )
 from ottla.model import TopicPartition
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
-from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdResponse
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ONE_TRANSACTION = 3
-"""AddPartitionsToTxn: what clients speak; later versions are for brokers."""
 _TWO_PHASE = 6
 """InitProducerId: what knows of prepared transactions (KIP-939)."""
 
@@ -60,14 +58,19 @@ class Coordination:
         self._config = config
         self._stock = stock
         self._pump = pump
-        self._is_adding = False
+        self._is_ending = False
+        """Whether nothing more may be sent into the open transaction."""
+        self._undoing: OttlaError | None = None
+        """Why what is not sent yet never will be."""
         self.features: Callable[[], Mapping[str, int]] = lambda: engine.features
         """Finalized features of the cluster: they decide about the version of the protocol."""
         self._machine: Transactions | None = None
         if config.transactional_id is not None:
             self._machine = Transactions(config)
-            stock.sender.may_write = self._may_write
+            self._additions = Additions(engine, self._machine, stock, pump)
+            stock.sender.may_write = self._additions.may_write
             stock.sender.on_failed = self._on_failed
+            stock.sender.hopeless = self._hopeless
 
     @property
     def machine(self) -> Transactions:
@@ -89,6 +92,13 @@ class Coordination:
         """Raise why nothing can be sent now, if so."""
         if self._machine is not None:
             self._machine.check_open()
+            if self._is_ending:
+                raise MisuseError("the transaction is being ended: nothing can be sent into it")
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether nobody knows how the last transaction ended: going back might do it twice."""
+        return self._machine is not None and self._machine.is_in_doubt
 
     async def begin(self) -> None:
         """Open a transaction; before the first one, find out who we are."""
@@ -101,31 +111,26 @@ class Coordination:
     async def commit(self) -> None:
         """Deliver all records, commit the offsets, and commit the transaction."""
         machine = self.machine
-        await self._complete()
-        machine.ending()
-        await self._end(commits=True)
+        with self._sealed():
+            await self._complete()
+            machine.ending()
+            await self._end(commits=True)
 
     async def prepare(self) -> PreparedToken:
         """Deliver all records and offsets, and leave the end to whoever has the token."""
-        await self._complete()
-        return self.machine.prepared()
+        with self._sealed():
+            await self._complete()
+            return self.machine.prepared()
 
     async def abort(self) -> None:
         """Drop what is not sent, wait for what is, and abort the transaction."""
         machine = self.machine
-        dropped = AbortableError(ErrorCode.TRANSACTION_ABORTABLE, "the transaction was aborted")
-        if machine.state is State.OPEN:
+        with self._sealed():
+            await self._drop()
+            self._see_failures()
+            machine.check_alive()
             machine.ending()
-        while self._stock.lines.incomplete:
-            with self._stock.lock:
-                settled = self._stock.sender.fail_all(machine.error or dropped, with_sent=False)
-            self._pump.publish(settled)
-            await self._pump.landed()
-        self._see_failures()
-        machine.check_alive()
-        if machine.state is not State.ENDING:
-            machine.ending()
-        await self._end(commits=False)
+            await self._end(commits=False)
 
     async def undo(self) -> None:
         """After a transaction failed: abort it, or, where the producer is dead, give up the rest.
@@ -166,6 +171,36 @@ class Coordination:
         self.machine.add_offsets(group, offsets)
 
     # How it is done.
+
+    @contextmanager
+    def _sealed(self) -> Iterator[None]:
+        """Nothing is sent into the transaction meanwhile: who flushes it has all of it."""
+        self._is_ending = True
+        try:
+            yield
+        finally:
+            self._is_ending = False
+
+    async def _drop(self) -> None:
+        """Have nothing on its way any more: what comes back is not sent again."""
+        aborted = AbortableError(ErrorCode.TRANSACTION_ABORTABLE, "the transaction was aborted")
+        self._undoing = self.machine.error or aborted
+        try:
+            await self._additions.stop()
+            while self._stock.lines.incomplete:
+                with self._stock.lock:
+                    settled = self._stock.sender.fail_all(self._undoing, with_sent=False)
+                self._pump.publish(settled)
+                await self._pump.landed()
+        finally:
+            self._undoing = None
+
+    def _hopeless(self) -> OttlaError | None:
+        """Called with the lock."""
+        if self._undoing is not None:
+            return self._undoing
+        machine = self.machine
+        return machine.error if machine.state in (State.SPOILED, State.DEAD) else None
 
     async def _initialize(self, *, keeps_prepared: bool = False) -> InitProducerIdResponse:
         machine = self.machine
@@ -231,11 +266,16 @@ class Coordination:
         if machine.is_started:
             try:
                 answer = await self._ask_end(machine.end_request(commits=commits))
-            except OttlaError as error:
-                if isinstance(error, DeadlineError):
-                    # Nobody knows how it ended; who begins anew under the same id finds out.
-                    error.fatal = True
+            except AbortableError as error:
+                machine.spoil(error)
+                raise
+            except BrokerError as error:
                 machine.kill(error)
+                raise
+            except BaseException as error:
+                # Also if the wait was broken off: who begins anew under the same id finds out.
+                machine.is_in_doubt = commits
+                machine.kill(_unknown_end(error))
                 raise
         machine.ended(answer)
         if machine.state is State.READY:
@@ -279,39 +319,6 @@ class Coordination:
         raise_for_code(answer.error_code, f"prepared transaction {token}")
         return True
 
-    def _may_write(self, line: Line) -> bool:
-        """Called with the lock, on the I/O thread."""
-        machine = self.machine
-        is_known = machine.may_write(line.tp)
-        if machine.pending and not self._is_adding:
-            self._is_adding = True
-            self._engine.spawn("partitions of the transaction", self._add_partitions())
-        return is_known
-
-    async def _add_partitions(self) -> None:
-        machine = self.machine
-        try:
-            while machine.pending and machine.state is State.OPEN:
-                machine.is_started = True
-                answer = await self._engine.call(
-                    machine.add_request(),
-                    AddPartitionsToTxnResponse,
-                    to=transaction_target(machine.transactional_id),
-                    failure=add_failure,
-                    max_version=_ONE_TRANSACTION,
-                )
-                raise_for_code(add_failure(answer), "partitions of the transaction")
-                with self._stock.lock:
-                    machine.added(answer)
-        except OttlaError as error:
-            machine.spoil(error)
-            with self._stock.lock:
-                settled = self._stock.sender.fail_all(error, with_sent=False)
-            self._pump.publish(settled)
-        finally:
-            self._is_adding = False
-            self._pump.wake()
-
     def _on_failed(self, error: OttlaError) -> None:
         """A batch was not delivered.  Called with the lock."""
         self.machine.needs_new_epoch = True
@@ -321,3 +328,16 @@ class Coordination:
     def _see_failures(self) -> None:
         """What failed in a transaction is told by the transaction."""
         self._stock.failures.take()
+
+
+def _unknown_end(error: BaseException) -> OttlaError:
+    """What a producer says from now on that does not know how its transaction ended."""
+    if isinstance(error, OttlaError):
+        error.fatal = True
+    why = str(error) if isinstance(error, OttlaError) else "the wait for it was broken off"
+    unknown = DeadlineError(
+        f"nobody knows how the transaction ended: {why}; make a new producer with the same "
+        "transactional.id, and let consumers begin at their committed offsets"
+    )
+    unknown.fatal = True
+    return unknown

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
+from ottla.client.durations import milliseconds
 from ottla.client.engine import Engine
 from ottla.client.faces import Driver, Host, next_client_id
 from ottla.client.ports import ClientPorts, real_ports
@@ -102,6 +103,11 @@ class Core:
         """What happens to records before they get here."""
         return Outgoing(key_serde, value_serde, self.config.interceptors, self.clock.now_ms)
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether nobody knows how the last transaction ended: going back might do it twice."""
+        return self.coordination.is_in_doubt
+
     def now_ms(self) -> float:
         """The time of the I/O thread's loop."""
         return self._time() * 1000
@@ -115,20 +121,23 @@ class Core:
             self._time = asyncio.get_running_loop().time
             self.engine.spawn("sender", self.pump.run())
 
-    async def open(self) -> None:
-        """Start, and wait until a broker answers."""
+    async def open(self, timeout_s: float | None = None, *, once: bool = False) -> None:
+        """Start, and wait until a broker answers; see `Engine.connect`."""
         await self.begin()
-        await self.engine.connect()
+        await self.engine.connect(milliseconds(timeout_s), once=once)
 
     async def flush(self) -> None:
         """Wait until everything that was sent is settled."""
         await self.begin()
         await self.pump.flush()
 
-    async def partitions_for(self, topic: str) -> list[int]:
-        """The partitions of a topic."""
+    async def partitions_for(self, topic: str, timeout_s: float | None) -> list[int]:
+        """The partitions of a topic; waits for it up to max.block.ms, if nobody says otherwise."""
         await self.begin()
-        view = await self.engine.topic(topic, self.config.max_block_ms)
+        limit_ms = milliseconds(timeout_s)
+        view = await self.engine.topic(
+            topic, self.config.max_block_ms if limit_ms is None else limit_ms
+        )
         return [partition.partition for partition in view.partitions]
 
     async def begin_transaction(self) -> None:
@@ -136,8 +145,9 @@ class Core:
         await self.begin()
         await self.coordination.begin()
 
-    async def end_prepared(self, token: PreparedToken, *, commits: bool) -> bool:
-        """End a transaction that somebody prepared."""
+    async def end_prepared(self, prepared: str, *, commits: bool) -> bool:
+        """End a transaction that somebody prepared; `prepared` is its token."""
+        token = PreparedToken.of(prepared)
         await self.begin()
         return await self.coordination.end_prepared(token, commits=commits)
 

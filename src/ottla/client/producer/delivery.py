@@ -13,6 +13,8 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
+from sys import getrefcount
 from typing import Any, Final, NamedTuple
 
 from ottla.client.results import RecordMetadata
@@ -23,6 +25,8 @@ log = logging.getLogger(__name__)
 OnDelivery = Callable[[RecordMetadata | None, DeliveryError | None], None]
 
 NO_OFFSET: Final = -1
+_HELD_HERE: Final = 3
+"""References to a future that nobody else holds: the list, a name, and the question itself."""
 _KEPT_FAILURES: Final = 1000
 """Beyond this, failures of a program that never flushes are only counted."""
 
@@ -49,6 +53,7 @@ class Delivery:
         "_outcomes",
         "_piece_count",
         "_seen",
+        "_sleepers",
         "_waiters",
         "hasten",
         "is_done",
@@ -69,6 +74,8 @@ class Delivery:
         self._callbacks: list[tuple[int, int, OnDelivery]] = []
         self._listeners: list[Callable[[Delivery], None]] = []
         self._waiters: dict[asyncio.AbstractEventLoop, _Waiters] = {}
+        self._sleepers: list[threading.Lock] = []
+        """Of each thread that waits, a lock that it cannot get before all is known."""
         self._seen: set[int] = set()
         self._is_all_seen = False
 
@@ -94,6 +101,21 @@ class Delivery:
                 return
         listener(self)
 
+    def wait(self, timeout_s: float | None) -> bool:
+        """Block until all is known; False if that took too long."""
+        sleeper = threading.Lock()
+        sleeper.acquire()
+        with self._lock:
+            if self.is_done:
+                return True
+            self._sleepers.append(sleeper)
+        if sleeper.acquire(timeout=-1 if timeout_s is None else max(0.0, timeout_s)):
+            return True
+        with self._lock:
+            if sleeper in self._sleepers:
+                self._sleepers.remove(sleeper)
+        return self.is_done
+
     def awaitable(self, index: int, timestamp_ms: int) -> "asyncio.Future[RecordMetadata]":
         """A future of the running loop for the record at `index`."""
         loop = asyncio.get_running_loop()
@@ -117,6 +139,8 @@ class Delivery:
                 future.set_result(metadata)
             else:
                 future.set_exception(error)
+                if self._is_all_seen:
+                    future.exception()  # the end of a transaction told of it already
 
     def outcome(
         self, index: int, timestamp_ms: int
@@ -157,9 +181,12 @@ class Delivery:
                 return
             self._outcomes.sort()
             self.is_done = True
+            sleepers, self._sleepers = self._sleepers, []
             futures, self._futures = self._futures, []
             callbacks, self._callbacks = self._callbacks, []
             listeners, self._listeners = self._listeners, []
+        for sleeper in sleepers:
+            sleeper.release()
         for future in futures:
             future.resolve()
         for index, timestamp_ms, callback in callbacks:
@@ -209,6 +236,10 @@ class Delivery:
             log.exception("a delivery callback failed: %s-%d", self.topic, self.partition)
 
 
+Place = tuple[Delivery, int, int]
+"""Where a record is: its delivery, its number in it, and its timestamp in ms."""
+
+
 class _Waiters:
     """Futures of one event loop, which are told together: one wake-up for a batch."""
 
@@ -220,7 +251,8 @@ class _Waiters:
         self.waiting: list[tuple[int, int, asyncio.Future[RecordMetadata]]] = []
 
     def wake(self) -> None:
-        if not self._loop.is_closed():
+        # Another thread may close its loop at any time: then nobody is left to be told.
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._tell)
 
     def seen(self) -> set[int]:
@@ -232,8 +264,11 @@ class _Waiters:
         }
 
     def _tell(self) -> None:
-        for index, timestamp_ms, future in self.waiting:
-            self._delivery.tell(index, timestamp_ms, future)
+        for waiting in self.waiting:
+            index, timestamp_ms, future = waiting
+            # Nobody can ask a future that only we hold, and that calls nobody: leave it as it is.
+            if getrefcount(future) > _HELD_HERE or future._callbacks:
+                self._delivery.tell(index, timestamp_ms, future)
 
 
 def _is_unread(future: "asyncio.Future[Any]") -> bool:
@@ -246,37 +281,39 @@ def _is_unread(future: "asyncio.Future[Any]") -> bool:
 class DeliveryFuture(Future[RecordMetadata]):
     """The future of one record.  It costs little until it is asked something."""
 
+    _place: Place
+
     def __init__(self, delivery: Delivery, index: int, timestamp_ms: int) -> None:
         # The parent's __init__ is called when something of it is first used.
-        self._delivery = delivery
-        self._index = index
-        self._timestamp_ms = timestamp_ms
+        self._place = (delivery, index, timestamp_ms)
 
     def __getattr__(self, name: str) -> Any:
         """Become a real future: whatever that has is asked for the first time."""
         if not name.startswith("_") or name.startswith("__"):
             raise AttributeError(name)
-        with self._delivery._lock:
+        delivery, _, _ = self._place
+        with delivery._lock:
             is_new = "_condition" not in self.__dict__
             if is_new:
                 super().__init__()
-                is_known = self._delivery.is_done
+                is_known = delivery.is_done
                 if not is_known:
-                    self._delivery._futures.append(self)
+                    delivery._futures.append(self)
         if is_new and is_known:
             self.resolve()
         return self.__dict__[name]
 
     def __repr__(self) -> str:
-        where = f"{self._delivery.topic}-{self._delivery.partition}"
-        state = "done" if self._delivery.is_done else "pending"
-        return f"<DeliveryFuture {where} #{self._index} {state}>"
+        delivery, index, _ = self._place
+        state = "done" if delivery.is_done else "pending"
+        return f"<DeliveryFuture {delivery.topic}-{delivery.partition} #{index} {state}>"
 
     def resolve(self) -> None:
         """Take over the outcome of the delivery."""
         if not self.set_running_or_notify_cancel():
             return
-        metadata, error = self._delivery.outcome(self._index, self._timestamp_ms)
+        delivery, index, timestamp_ms = self._place
+        metadata, error = delivery.outcome(index, timestamp_ms)
         if error is None:
             assert metadata is not None
             self.set_result(metadata)
@@ -285,20 +322,33 @@ class DeliveryFuture(Future[RecordMetadata]):
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the record to be written, and return where."""
-        self.exception(timeout)
-        return super().result(timeout)
+        metadata, error = self._outcome(timeout)
+        if error is not None:
+            raise error
+        assert metadata is not None
+        return metadata
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for what becomes of the record, and return why it was not written, if so."""
-        if not self._delivery.is_done:
-            self._delivery.hasten()
-        error = super().exception(timeout)
-        self._delivery.see(self._index)
+        _, error = self._outcome(timeout)
         return error
+
+    def _outcome(
+        self, timeout_s: float | None
+    ) -> tuple[RecordMetadata | None, DeliveryError | None]:
+        # Without becoming a real future, whose locks and lists are half the price of a round trip.
+        delivery, index, timestamp_ms = self._place
+        if not delivery.is_done:
+            delivery.hasten()
+            if not delivery.wait(timeout_s):
+                raise TimeoutError
+        delivery.see(index)
+        return delivery.outcome(index, timestamp_ms)
 
     def add_done_callback(self, fn: Callable[["Future[RecordMetadata]"], object]) -> None:
         """Have `fn` called, on the I/O thread; what it is told counts as looked at."""
-        self._delivery.see(self._index)
+        delivery, index, _ = self._place
+        delivery.see(index)
         super().add_done_callback(fn)
 
     def cancel(self) -> bool:
@@ -313,6 +363,8 @@ class Failures:
         self._lock = threading.Lock()
         self._failed: list[Delivery] = []
         self._forgotten_count = 0
+        self._last_forgotten: list[DeliveryError] = []
+        """One of them, for the case that there is nothing else to tell."""
 
     def add(self, delivery: Delivery) -> None:
         """Keep a delivery that failed, in part at least."""
@@ -321,20 +373,28 @@ class Failures:
             if len(self._failed) <= _KEPT_FAILURES:
                 return
             oldest = self._failed.pop(0)
-        forgotten = sum(count for _, count in oldest.unseen())
-        with self._lock:
-            self._forgotten_count += forgotten
+        if forgotten := oldest.unseen():
+            with self._lock:
+                self._forgotten_count += sum(count for _, count in forgotten)
+                self._last_forgotten = [error for error, _ in forgotten]
+
+    def tell(self) -> None:
+        """Raise what nobody looked at, once."""
+        if (failures := self.take()) is not None:
+            raise failures
 
     def take(self) -> DeliveryErrors | None:
         """What nobody looked at, once; one error for each batch."""
         with self._lock:
             failed, self._failed = self._failed, []
             total, self._forgotten_count = self._forgotten_count, 0
+            forgotten, self._last_forgotten = self._last_forgotten, []
         errors = []
         for delivery in failed:
             for error, count in delivery.unseen():
                 errors.append(error)
                 total += count
+        errors = errors or forgotten
         if not errors:
             return None
         records = "record was" if total == 1 else "records were"

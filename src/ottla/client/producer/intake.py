@@ -7,10 +7,11 @@ memory was freed; meanwhile nothing lingers.
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from ottla.client.producer.batch import PendingBatch
 from ottla.client.producer.config import ProducerConfig
-from ottla.client.producer.delivery import DeliveryFuture
+from ottla.client.producer.delivery import Place
 from ottla.client.producer.lines import Line
 from ottla.client.producer.pump import Pump, Stock
 from ottla.client.producer.routes import Route
@@ -47,7 +48,7 @@ class Intake:
         """Take nothing more in."""
         self._is_closed = True
 
-    def quick_put(self, route: Route, key: bytes | None, value: bytes) -> DeliveryFuture | None:
+    def quick_put(self, route: Route, key: bytes | None, value: bytes) -> Place | None:
         """Put a plain record into a batch that is open; None, and nothing done, if there is none.
 
         The hot path: `try_put` and all that it calls, in one piece.
@@ -74,14 +75,12 @@ class Intake:
             used_bytes = lines.used_bytes + size_bytes
             if total_bytes > line.limit_bytes or used_bytes > lines.buffer_bytes:
                 return None
+            index = batch.writer.append(timestamp_ms, key, value)
             batch.size_bytes = total_bytes
             lines.used_bytes = used_bytes
-            records = batch.records
-            index = len(records)
-            records.append((timestamp_ms, key, value, ()))
         finally:
             lock.release()
-        return DeliveryFuture(batch.delivery, index, timestamp_ms)
+        return batch.delivery, index, timestamp_ms
 
     def put(
         self, route: Route, record: Unwritten, size_bytes: int, partition: int | None
@@ -131,7 +130,7 @@ class Intake:
                 is_new = True
             batch = line.open
             assert batch is not None
-            index = len(batch.records) - 1
+            index = len(batch.writer) - 1
             if is_awaited and not batch.is_awaited:
                 batch.is_awaited = is_new = True
         if is_new:
@@ -167,8 +166,8 @@ class Intake:
         self._pump.wake()
         return batch
 
-    async def room(self, deadline_s: float) -> None:
-        """Wait until memory was freed, in any loop; `deadline_s` is of its time."""
+    async def room(self, size_bytes: int, deadline_s: float) -> None:
+        """Wait until there may be room, in any loop; `deadline_s` is of its time."""
         loop = asyncio.get_running_loop()
         freed: asyncio.Future[None] = loop.create_future()
 
@@ -177,9 +176,12 @@ class Intake:
                 freed.set_result(None)
 
         def tell() -> None:
-            loop.call_soon_threadsafe(wake)
+            with suppress(RuntimeError):  # the loop was closed, and nobody waits there
+                loop.call_soon_threadsafe(wake)
 
         with self._lock:
+            if self._lines.has_room(size_bytes):
+                return  # it was freed meanwhile, and nobody will say so again
             self._pump.memory_waiters.append(tell)
             self._sender.hurry_count += 1
         self._pump.wake()
@@ -191,6 +193,8 @@ class Intake:
         finally:
             with self._lock:
                 self._sender.hurry_count -= 1
+                if tell in self._pump.memory_waiters:
+                    self._pump.memory_waiters.remove(tell)
         self._check_usable()
 
     def _put_together(
@@ -210,8 +214,7 @@ class Intake:
         """A batch begins: look once more whether it may, now that nobody can interfere."""
         if self._is_closed:
             raise ClosedError("the producer is closed")
-        if self._sender.failure is not None:
-            raise self._sender.failure.with_traceback(None)
+        self._check_usable()
 
     def _wait_for_room(self, size_bytes: int, deadline_s: float) -> None:
         if self._pump.is_running_here:

@@ -167,7 +167,7 @@ class Accumulator:
         total_bytes = batch.size_bytes + size_bytes
         if total_bytes > line.limit_bytes:
             return False
-        batch.records.append(record)
+        batch.writer.append(*record)
         batch.size_bytes = total_bytes
         self.used_bytes += size_bytes
         return True
@@ -176,18 +176,18 @@ class Accumulator:
         self, line: Line, records: list[Unwritten], size_bytes: int, now_ms: float
     ) -> PendingBatch:
         """Begin another batch with `records`; more can be added to it."""
-        batch = self._another(line, now_ms)
-        line.open = batch
-        batch.records = records
+        batch = PendingBatch(line, line.number(), now_ms, self._hasten)
+        batch.writer.extend(records)
         batch.size_bytes += size_bytes
-        self.used_bytes += size_bytes
+        self._queue(batch)
+        line.open = batch
         return batch
 
     def extend(self, line: Line, records: list[Unwritten], size_bytes: int) -> None:
         """Add records to `line.open`, which has room for them."""
         batch = line.open
         assert batch is not None
-        batch.records += records
+        batch.writer.extend(records)
         batch.size_bytes += size_bytes
         self.used_bytes += size_bytes
 
@@ -195,12 +195,12 @@ class Accumulator:
         self, line: Line, data: bytearray, record_count: int, now_ms: float
     ) -> PendingBatch:
         """Add a batch that is built already; nothing can be added to it."""
-        batch = self._another(line, now_ms)
-        line.open = None
+        batch = PendingBatch(line, line.number(), now_ms, self._hasten)
         batch.data, batch.record_count = data, record_count
         batch.is_awaited = True
         batch.size_bytes += len(data)
-        self.used_bytes += len(data)
+        self._queue(batch)
+        line.open = None
         return batch
 
     def take(self, line: Line) -> PendingBatch:
@@ -208,8 +208,7 @@ class Accumulator:
         batch = line.queue.popleft()
         if batch is line.open:
             line.open = None
-        if batch.data is None:
-            batch.record_count = len(batch.records)
+        batch.close()
         line.departed_bytes += batch.size_bytes
         place = sum(sent.order < batch.order for sent in line.in_flight)
         line.in_flight.insert(place, batch)
@@ -234,18 +233,15 @@ class Accumulator:
             batch.is_done = True
             self.used_bytes -= batch.size_bytes
             self.incomplete.pop(batch, None)
-            batch.records = []
-            batch.data = None
+            batch.forget()
 
     def rest(self, line: Line) -> None:
         """Forget that a line was busy, if it is not."""
         if line.is_idle:
             self.busy.pop(line, None)
 
-    def _another(self, line: Line, now_ms: float) -> PendingBatch:
-        batch = PendingBatch(line, line.number(), now_ms, self._hasten)
-        line.queue.append(batch)
+    def _queue(self, batch: PendingBatch) -> None:
+        batch.line.queue.append(batch)
         self.used_bytes += batch.size_bytes
-        self.busy[line] = None
+        self.busy[batch.line] = None
         self.incomplete[batch] = None
-        return batch

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Self
 
@@ -11,6 +11,7 @@ from ottla.client.results import RecordMetadata
 from ottla.client.serdes import BYTES, Functions, SerContext, Serde
 from ottla.errors import ConfigError, DeliveryError, OttlaError, SerializationError
 from ottla.records.shapes import MAX_HEADER_OVERHEAD_BYTES, MAX_RECORD_OVERHEAD_BYTES, Unwritten
+from ottla.values import dataclass
 
 log = logging.getLogger(__name__)
 

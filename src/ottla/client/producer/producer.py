@@ -2,35 +2,36 @@
 
 `send` is the hot path of every program that writes: what can be decided once is decided before it,
 and whatever is not plain bytes goes the longer way through `Outgoing`.
+
+What a producer works with is imported when one is made: to import the name is cheap.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self
 
 from ottla.client.headers import HeadersLike
-from ottla.client.options import Servers
-from ottla.client.producer.config import ProducerConfig
-from ottla.client.producer.core import Core
-from ottla.client.producer.delivery import DeliveryFuture, OnDelivery
-from ottla.client.producer.many import Sorter
 from ottla.client.producer.outgoing import UNSET, serde_of
-from ottla.client.producer.settings import ProducerSettings
-from ottla.client.producer.transactions import PreparedToken
-from ottla.client.records import Batch, Commitable, GroupMetadata, offsets_of
-from ottla.client.results import RecordMetadata
 from ottla.client.serdes import K, Serde, V
 from ottla.errors import MisuseError, OttlaError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from typing import Unpack
 
     import pyarrow as pa
 
+    from ottla.client.options import Servers
+    from ottla.client.producer.delivery import OnDelivery
+    from ottla.client.producer.settings import ProducerSettings
+    from ottla.client.records import Batch, Commitable, GroupMetadata
+    from ottla.client.results import RecordMetadata
+
 ValueFormat = Literal["bytes", "json", "arrow"]
+
+_new: Final = object.__new__
 
 
 class Producer(Generic[K, V]):
@@ -44,7 +45,7 @@ class Producer(Generic[K, V]):
 
     def __init__(
         self,
-        bootstrap_servers: Servers | None = None,
+        bootstrap_servers: "Servers | None" = None,
         *,
         key_serde: Serde[K] = UNSET,
         value_serde: Serde[V] = UNSET,
@@ -65,13 +66,18 @@ class Producer(Generic[K, V]):
         Raises:
             ConfigError: A setting is unknown, out of range, or contradicts another.
         """
+        from ottla.client.producer.config import ProducerConfig
+        from ottla.client.producer.core import Core
+        from ottla.client.producer.delivery import DeliveryFuture
+
         key = serde_of("key", key_serde, key_serializer)
         value = serde_of("value", value_serde, value_serializer)
         self._core = Core(ProducerConfig.of(bootstrap_servers, **config))
         self._outgoing = self._core.outgoing(key, value)
         self._is_plain = self._outgoing.is_plain
         self._metadata = self._core.engine.metadata
-        self._quick_put = self._core.intake.quick_put
+        self._quick_put: Callable[[Any, Any, Any], Any] = self._core.intake.quick_put
+        self._future = DeliveryFuture
 
     def send(
         self,
@@ -82,7 +88,7 @@ class Producer(Generic[K, V]):
         partition: int | None = None,
         headers: HeadersLike = (),
         timestamp: datetime | int | None = None,
-        on_delivery: OnDelivery | None = None,
+        on_delivery: "OnDelivery | None" = None,
     ) -> "Future[RecordMetadata]":
         """Send a record; it is on its way when this returns.
 
@@ -108,22 +114,22 @@ class Producer(Generic[K, V]):
             MisuseError: Outside of a transaction, with a transactional id; in a forked process.
             ClosedError: The producer was closed.
         """
-        raw: Any = value
-        raw_key: Any = key
         if (
             self._is_plain
-            and raw.__class__ is bytes
+            and value.__class__ is bytes
             and partition is None
             and not headers
             and timestamp is None
             and on_delivery is None
-            and (raw_key is None or raw_key.__class__ is bytes)
+            and (key is None or key.__class__ is bytes)
         ):
             # Everything that `_send` does to such a record, for the case that nothing has to wait.
             route = self._core.routes.get(topic)
             if route is not None and route.cluster is self._metadata.cluster:
-                sent = self._quick_put(route, raw_key, raw)
-                if sent is not None:
+                place = self._quick_put(route, key, value)
+                if place is not None:
+                    sent = _new(self._future)  # without the price of calling its __init__
+                    sent._place = place
                     return sent
         return self._send(topic, value, key, partition, headers, timestamp, on_delivery)
 
@@ -135,7 +141,7 @@ class Producer(Generic[K, V]):
         partition: int | None,
         headers: HeadersLike,
         timestamp: datetime | int | None,
-        on_delivery: OnDelivery | None,
+        on_delivery: "OnDelivery | None",
     ) -> "Future[RecordMetadata]":
         core = self._core
         topic, partition, record, size_bytes = self._outgoing.ready(
@@ -150,7 +156,7 @@ class Producer(Generic[K, V]):
             delivery.follow(index, timestamp_ms, self._outgoing.acknowledge)
         if on_delivery is not None:
             delivery.call_back(index, timestamp_ms, on_delivery)
-        return DeliveryFuture(delivery, index, timestamp_ms)
+        return self._future(delivery, index, timestamp_ms)
 
     def send_many(
         self, topic: str, values: Iterable[V | tuple[K, V]], /, *, headers: HeadersLike = ()
@@ -160,8 +166,9 @@ class Producer(Generic[K, V]):
         Failures are told by `flush`, `close`, or the end of the `with` block.  Raises what `send`
         raises; what came before it in `values` is on its way.
         """
-        route = self._core.route(topic)
-        return Sorter(self._core, self._outgoing, route, headers).send(values)
+        from ottla.client.producer.many import Sorter
+
+        return Sorter(self._core, self._outgoing, self._core.route(topic), headers).send(values)
 
     def send_arrow(
         self,
@@ -171,6 +178,7 @@ class Producer(Generic[K, V]):
         key: str | None = None,
         value: str | Sequence[str] | None = None,
         value_format: ValueFormat = "bytes",
+        partition: str | None = None,
     ) -> "Future[Mapping[int, range]]":
         """Send the rows of an Arrow table, one record each, without a Python object for any.
 
@@ -182,6 +190,7 @@ class Producer(Generic[K, V]):
             value: The column of values, or the columns that become values.
             value_format: bytes: the column is text or binary; json: an object of the columns for
                 each row; arrow: all rows of a partition in one record, as an Arrow IPC stream.
+            partition: The column of partitions, integers; a row without goes where its key says.
 
         Returns:
             A future: partition -> the offsets that the records got.
@@ -189,11 +198,19 @@ class Producer(Generic[K, V]):
         Raises:
             ModuleNotFoundError: `pyarrow` is not installed: `pip install 'ottla[arrow]'`.
             TypeError: A column cannot be written.
+            ValueError: There is no such column, or no such partition.
         """
         from ottla.client.producer.arrow import send_arrow
 
-        route = self._core.route(topic)
-        return send_arrow(self._core, route, data, key=key, value=value, value_format=value_format)
+        return send_arrow(
+            self._core,
+            self._core.route(topic),
+            data,
+            key=key,
+            value=value,
+            value_format=value_format,
+            partition=partition,
+        )
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far is delivered.
@@ -203,10 +220,12 @@ class Producer(Generic[K, V]):
             DeadlineError: It took longer than `timeout` seconds; the rest is still on its way.
         """
         self._core.driver.run_blocking(self._core.flush(), timeout)
-        self._raise_failures()
+        self._core.failures.tell()
 
     @contextmanager
-    def transaction(self, consumed: Batch[Any, Any] | None = None) -> "Iterator[Transaction[K, V]]":
+    def transaction(
+        self, consumed: "Batch[Any, Any] | None" = None
+    ) -> "Iterator[Transaction[K, V]]":
         """A transaction: all of it is written when the block ends, or nothing if it raises.
 
         With `consumed`, the offsets of that batch are committed with it; if the transaction fails,
@@ -242,19 +261,34 @@ class Producer(Generic[K, V]):
         Returns:
             False if there is no such transaction any more: it was ended before.
         """
-        return self._end_prepared(prepared, commits=True)
+        core = self._core
+        return core.driver.run_blocking(core.end_prepared(prepared, commits=True))
 
     def abort(self, prepared: str) -> bool:
         """Abort a transaction that was prepared; see `complete`."""
-        return self._end_prepared(prepared, commits=False)
+        core = self._core
+        return core.driver.run_blocking(core.end_prepared(prepared, commits=False))
 
-    def partitions_for(self, topic: str) -> list[int]:
-        """The partitions of a topic."""
-        return self._core.driver.run_blocking(self._core.partitions_for(topic))
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """The partitions of a topic; waits for it up to `timeout` seconds, or max.block.ms."""
+        return self._core.driver.run_blocking(self._core.partitions_for(topic, timeout))
 
     def metrics(self) -> Mapping[str, float]:
         """What the producer counts about itself, under Kafka's names."""
         return self._core.metrics()
+
+    def connect(self, timeout: float | None = None, *, once: bool = False) -> None:
+        """Reach a broker now; without, `with` or the first call does.
+
+        Args:
+            timeout: For how many seconds to try; by default `default_api_timeout_ms`.
+            once: Try each address once, and not again and again.
+
+        Raises:
+            ConnectError: No broker can be reached; it says why.
+            DeadlineError: Somebody is there, but does not answer in time.
+        """
+        self._core.driver.run_blocking(self._core.open(timeout, once=once))
 
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent, for up to `timeout` seconds, and let go of everything.
@@ -269,7 +303,7 @@ class Producer(Generic[K, V]):
         core.shut(is_closed=True)
         if is_first:
             core.close_blocking(timeout)
-            self._raise_failures()
+            self._core.failures.tell()
 
     def __enter__(self) -> Self:
         self._core.driver.run_blocking(self._core.open())
@@ -290,24 +324,15 @@ class Producer(Generic[K, V]):
         except (OttlaError, ExceptionGroup) as failure:
             error.add_note(f"moreover, when the producer was closed: {failure}")
 
-    def _raise_failures(self) -> None:
-        if (failures := self._core.failures.take()) is not None:
-            raise failures
-
-    def _undo(self, error: BaseException, consumed: Batch[Any, Any] | None) -> None:
+    def _undo(self, error: BaseException, consumed: "Batch[Any, Any] | None") -> None:
         """Abort the transaction, and send the consumer back; `error` is raised by the caller."""
         core = self._core
         try:
             core.driver.run_blocking(core.coordination.undo())
         except OttlaError as failure:
             error.add_note(f"moreover, when the transaction was aborted: {failure}")
-        if consumed is not None and consumed.source is not None and not is_in_doubt(error):
+        if consumed is not None and consumed.source is not None and not core.is_in_doubt:
             consumed.source.rewind(consumed)
-
-    def _end_prepared(self, prepared: str, *, commits: bool) -> bool:
-        core = self._core
-        token = PreparedToken.of(prepared)
-        return core.driver.run_blocking(core.end_prepared(token, commits=commits))
 
 
 class Transaction(Generic[K, V]):
@@ -315,7 +340,7 @@ class Transaction(Generic[K, V]):
 
     def __init__(self, producer: Producer[K, V]) -> None:
         self._producer = producer
-        self.is_prepared = False
+        self.is_prepared: bool = False
         """Whether its end was left to whoever has the token."""
 
     def send(
@@ -327,7 +352,7 @@ class Transaction(Generic[K, V]):
         partition: int | None = None,
         headers: HeadersLike = (),
         timestamp: datetime | int | None = None,
-        on_delivery: OnDelivery | None = None,
+        on_delivery: "OnDelivery | None" = None,
     ) -> "Future[RecordMetadata]":
         """As `Producer.send`; what it returns is final only when the transaction is committed."""
         return self._producer.send(
@@ -354,15 +379,19 @@ class Transaction(Generic[K, V]):
         key: str | None = None,
         value: str | Sequence[str] | None = None,
         value_format: ValueFormat = "bytes",
+        partition: str | None = None,
     ) -> "Future[Mapping[int, range]]":
         """As `Producer.send_arrow`."""
         return self._producer.send_arrow(
-            topic, data, key=key, value=value, value_format=value_format
+            topic, data, key=key, value=value, value_format=value_format, partition=partition
         )
 
-    def add_offsets(self, what: Commitable, group: GroupMetadata | None = None) -> None:
+    def add_offsets(self, what: "Commitable", group: "GroupMetadata | None" = None) -> None:
         """Commit offsets of a consumer with the transaction; `group` is needed without a batch."""
-        self._producer._core.coordination.add_offsets(group_of(what, group), offsets_of(what))
+        from ottla.client.records import offsets_of
+
+        if offsets := offsets_of(what):  # a batch without records may come from nobody
+            self._producer._core.coordination.add_offsets(group_of(what, group), offsets)
 
     def prepare(self) -> str:
         """Write everything, and leave it to `complete` or `abort` to end the transaction.
@@ -377,15 +406,12 @@ class Transaction(Generic[K, V]):
         return str(token)
 
 
-def group_of(what: Commitable, group: GroupMetadata | None) -> GroupMetadata:
+def group_of(what: "Commitable", group: "GroupMetadata | None") -> "GroupMetadata":
     """Whose offsets these are."""
+    from ottla.client.records import Batch
+
     if group is not None:
         return group
     if isinstance(what, Batch) and what.source is not None:
         return what.source.group_metadata
     raise MisuseError("which group's offsets? give a batch of a consumer, or group=")
-
-
-def is_in_doubt(error: BaseException) -> bool:
-    """Whether nobody knows how a transaction ended: going back might do everything twice."""
-    return isinstance(error, TimeoutError) and isinstance(error, OttlaError) and error.fatal

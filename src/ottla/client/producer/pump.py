@@ -9,10 +9,9 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Final
 
 from ottla.client.cluster_view import Leader, Node
+from ottla.client.duty import Duty
 from ottla.client.engine import Engine
 from ottla.client.producer.batch import PendingBatch
 from ottla.client.producer.config import ProducerConfig
@@ -32,13 +31,11 @@ from ottla.errors import (
 from ottla.model import TopicPartition
 from ottla.records.builder import BatchOptions
 from ottla.records.compression import Compression
+from ottla.values import dataclass
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.produce import PartitionProduceResponse, ProduceResponse
 
 log = logging.getLogger(__name__)
-
-_LEAST_DELAY_S: Final = 0.0005
-"""So that what is due after a rounding error of time does not keep the loop busy."""
 
 
 def batch_options(config: ProducerConfig) -> BatchOptions:
@@ -88,7 +85,7 @@ class Pump:
         self._options = batch_options(config)
         self._call_soon = call_soon
         self._max_version = max_version
-        self._event = asyncio.Event()
+        self._duty = Duty(self._work)
         self._is_awake = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._identifying: asyncio.Task[None] | None = None
@@ -103,7 +100,7 @@ class Pump:
         """There may be something to do."""
         if not self._is_awake:
             self._is_awake = True
-            self._call_soon(self._event.set)
+            self._call_soon(self._duty.turn)
 
     @property
     def is_running_here(self) -> bool:
@@ -120,20 +117,10 @@ class Pump:
 
     async def run(self) -> None:
         """Work for ever."""
-        self._engine.subscribe(self._event.set)
-        self._loop = loop = asyncio.get_running_loop()
+        self._engine.subscribe(self._duty.call)
+        self._loop = asyncio.get_running_loop()
         try:
-            while True:
-                self._is_awake = False
-                self._event.clear()
-                due_ms = self._work()
-                alarm = None
-                if due_ms != NEVER_MS:
-                    delay_s = max(_LEAST_DELAY_S, due_ms / 1000 - loop.time())
-                    alarm = loop.call_later(delay_s, self._event.set)
-                await self._event.wait()
-                if alarm is not None:
-                    alarm.cancel()
+            await self._duty.run()
         finally:
             self.abandon(ClosedError("the producer was closed before the record was delivered"))
 
@@ -144,7 +131,7 @@ class Pump:
         self.publish(settled)
 
     async def settled(self) -> None:
-        """Wait until something is settled."""
+        """Wait until something may be settled."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         await future
@@ -156,7 +143,7 @@ class Pump:
             pending = list(stock.lines.incomplete)
             stock.sender.hurry_count += 1
         try:
-            self._event.set()
+            self._duty.call()
             while pending := [batch for batch in pending if not _is_settled(batch)]:
                 await self.settled()
         finally:
@@ -184,25 +171,27 @@ class Pump:
             name = "record-send-total" if error is None else "record-error-total"
             self._engine.metrics.count(name, record_count)
         if told:
-            self._tell_waiting()
-
-    def _tell_waiting(self) -> None:
-        with self._stock.room:
-            self._stock.room.notify_all()
-            waiters, self.memory_waiters = self.memory_waiters, []
-        for waiter in waiters:
-            waiter()
+            self._tell_of_room()
+        # Also if nothing is settled: what came back may be all that was in flight.
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
                 future.set_result(None)
 
+    def _tell_of_room(self) -> None:
+        with self._stock.room:
+            self._stock.room.notify_all()
+            waiters, self.memory_waiters = self.memory_waiters, []
+        for waiter in waiters:
+            waiter()
+
     def _now_ms(self) -> float:
         return asyncio.get_running_loop().time() * 1000
 
-    def _work(self) -> float:
+    def _work(self) -> float | None:
         """Do what there is to do; returns when to look again at the latest."""
         stock, engine = self._stock, self._engine
+        self._is_awake = False
         now_ms = self._now_ms()
         with stock.lock:
             expired = stock.sender.expire(now_ms)
@@ -220,7 +209,8 @@ class Pump:
         if stock.sender.lacks_leader:
             self._ask_for_leaders(int(now_ms))
         with stock.lock:
-            return stock.sender.due_ms(now_ms)
+            due_ms = stock.sender.due_ms(now_ms)
+        return None if due_ms == NEVER_MS else due_ms / 1000
 
     def _ask_for_leaders(self, now_ms: int) -> None:
         with self._stock.lock:
@@ -246,7 +236,7 @@ class Pump:
             with self._stock.lock:
                 self._stock.sender.identified(answer.producer_id, answer.producer_epoch)
         self._identifying = None
-        self._event.set()
+        self._duty.call()
 
     def _post(self, shipment: Shipment) -> None:
         ready = [batch for batch in shipment.batches if self._made_ready(batch)]
@@ -262,10 +252,13 @@ class Pump:
             if self._config.acks == 0:
                 self._engine.tell(request, to=shipment.node_id, max_version=max_version)
             else:
-                answer = self._engine.post(
-                    request, ProduceResponse, to=shipment.node_id, max_version=max_version
+                self._engine.hand(
+                    request,
+                    ProduceResponse,
+                    lambda told: self._on_answer(shipment, told),
+                    to=shipment.node_id,
+                    max_version=max_version,
                 )
-                answer.add_done_callback(lambda done: self._on_answer(shipment, done))
                 return
         except OttlaError as error:
             self._lost(shipment, error)
@@ -287,17 +280,16 @@ class Pump:
             self.publish(settled)
             return False
         self._engine.metrics.count("batch-total")
+        self._engine.metrics.count("byte-total", len(batch.data or b""))
         return True
 
-    def _on_answer(self, shipment: Shipment, done: "asyncio.Future[ProduceResponse]") -> None:
-        if done.cancelled():
-            self._lost(shipment, TransportError("the request was given up"))
-        elif (error := done.exception()) is not None:
-            assert isinstance(error, OttlaError), error
-            self._lost(shipment, error)
-        else:
-            self._take(shipment, done.result())
-        self._event.set()
+    def _on_answer(self, shipment: Shipment, told: ProduceResponse | OttlaError) -> None:
+        if isinstance(told, OttlaError):
+            self._lost(shipment, told)
+            return
+        self._take(shipment, told)
+        if self._stock.lines.busy:
+            self._duty.turn()
 
     def _take(self, shipment: Shipment, answer: ProduceResponse) -> None:
         told = by_partition(answer, self._engine.cluster)
@@ -342,7 +334,7 @@ class Pump:
                 for s in self._stock.sender.lost(batch, error, now_ms, luck)
             ]
         self.publish(settled)
-        self._event.set()
+        self._duty.call()
 
 
 def _is_settled(batch: PendingBatch) -> bool:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from ottla.client.backoff import Backoff
 from ottla.client.cluster_view import ClusterView
+from ottla.client.durations import seconds
 from ottla.client.producer.batch import NO_STAMP, PendingBatch, Stamp
 from ottla.client.producer.config import ProducerConfig
 from ottla.client.producer.delivery import NO_OFFSET
@@ -80,6 +81,8 @@ class Sender:
         """Whether a transaction knows of the partition of a line."""
         self.on_failed: Callable[[OttlaError], None] = lambda error: None
         """Told of each batch that failed for good."""
+        self.hopeless: Callable[[], OttlaError | None] = lambda: None
+        """Why what waits will never be sent, if so: its transaction is being undone."""
 
     # Who we are.
 
@@ -134,17 +137,18 @@ class Sender:
 
     def due_ms(self, now_ms: float) -> float:
         """When `ship` or `expire` may have something to do, if nothing happens before."""
-        soonest = NEVER_MS
-        timeout_ms = self._config.delivery_timeout_ms
+        # What was given up may be in flight for long: nobody looks for its answer.
+        oldest = next(iter(self._lines.incomplete), None)
+        soonest = NEVER_MS if oldest is None else self._expires_ms(oldest)
         for line in self._lines.busy:
-            if line.in_flight:
-                soonest = min(soonest, line.in_flight[0].created_ms + timeout_ms)
             if line.queue:
-                soonest = min(soonest, line.queue[0].created_ms + timeout_ms)
                 due_ms = self._due_ms(line, now_ms)
                 if due_ms > now_ms:
                     soonest = min(soonest, due_ms)
         return soonest
+
+    def _expires_ms(self, batch: PendingBatch) -> float:
+        return batch.created_ms + self._config.delivery_timeout_ms
 
     def _due_ms(self, line: Line, now_ms: float) -> float:
         """When the first batch of a line has waited long enough."""
@@ -202,7 +206,7 @@ class Sender:
                 self._settle(batch, None, offset, told.log_append_time_ms),
             ]
         error = exception_for(told.error_code, told.error_message or "")
-        if code in _TOO_LARGE and len(batch.records) > 1:
+        if code in _TOO_LARGE and batch.record_count > 1:
             return self._split(batch)
         if code in _MISNUMBERED and self._is_idempotent:
             return self._misnumbered(batch, error, now_ms, luck)
@@ -227,14 +231,16 @@ class Sender:
         return [self._settle(batch, None, NO_OFFSET, -1)]
 
     def expire(self, now_ms: float) -> list[Settled]:
-        """Give up what took longer than delivery.timeout.ms."""
+        """Give up what took longer than delivery.timeout.ms, and what will never be sent."""
         timeout_ms = self._config.delivery_timeout_ms
         settled = []
+        if (reason := self.hopeless()) is not None:
+            settled += self.fail_all(reason, with_sent=False)
         for batch in list(self._lines.incomplete):
-            if batch.created_ms + timeout_ms > now_ms:
+            if self._expires_ms(batch) > now_ms:
                 break
-            was = "sent, without an answer" if batch.attempt_count else "not sent"
-            error = DeadlineError(f"not delivered within {timeout_ms} ms ({was})")
+            was = "not sent" if batch.stamp is None else "sent, without an answer"
+            error = DeadlineError(f"not delivered within {seconds(timeout_ms)} ({was})")
             settled.append(self._give_up(batch, error))
         return settled
 
@@ -263,7 +269,7 @@ class Sender:
     def _settle(
         self, batch: PendingBatch, error: OttlaError | None, offset: int, append_time_ms: int
     ) -> Settled:
-        record_count = batch.record_count or len(batch.records)
+        record_count = batch.record_count or len(batch.writer)
         self._lines.finish(batch)
         self._lines.rest(batch.line)
         return Settled(batch, record_count, offset, append_time_ms, error)

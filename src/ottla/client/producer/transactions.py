@@ -120,6 +120,8 @@ class Transactions:
         """Whether the coordinator may know of the open transaction."""
         self.needs_new_epoch = False
         """Whether records may have been lost, so that numbers must begin anew."""
+        self.is_in_doubt = False
+        """Whether a commit was asked for, and nobody knows whether it was carried out."""
 
     @property
     def is_version_2(self) -> bool:
@@ -193,6 +195,7 @@ class Transactions:
 
     def ended(self, answer: EndTxnResponse | None) -> None:
         """It is committed or aborted; without an answer, there was nothing to end."""
+        self.is_in_doubt = False
         if answer is not None and answer.producer_id >= 0:
             self.producer = PreparedToken(answer.producer_id, answer.producer_epoch)
             self.needs_new_epoch = False

@@ -1,0 +1,45 @@
+"""One caller at a time: a second one that comes while the first is inside gets `MisuseError`.
+
+Listeners are called inside, and may enter again.  A forked process may not enter at all: it has no
+I/O thread that would ever bring something.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ottla.errors import MisuseError
+
+
+class Gate:
+    """Safe from any thread."""
+
+    def __init__(self, who: Callable[[], object]) -> None:
+        """`who` is who calls now: a thread, or a task."""
+        self._who = who
+        self._lock = threading.RLock()
+        self._owner: object = None
+        self._depth = 0
+        self.check_home: Callable[[], None] = lambda: None
+        """Raises in a forked process."""
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Nobody else is inside meanwhile."""
+        self.check_home()
+        me = self._who()
+        with self._lock:
+            if self._owner not in (None, me):
+                raise MisuseError(
+                    "a consumer serves one thread or task at a time, and another is inside now; "
+                    "only stop() may be called from anywhere"
+                )
+            self._owner = me
+            self._depth += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._owner = None

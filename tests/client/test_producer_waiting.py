@@ -1,0 +1,79 @@
+"""What a producer waits for, and who wakes it: brokers that come back, ids, room in the buffer."""
+
+import asyncio
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.registry import ApiKey
+from tests.client.scripted import SILENCE
+from tests.client.txn_world import TOPIC, SimulatedProducer, Taker, play
+
+SOON_S = 5
+LONG_S = 35
+RECORD_BYTES = 100
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def test_a_leader_that_hung_up_is_called_again_when_its_pause_is_over() -> None:
+    leader = Taker(2, node_id=2, host="leader")
+    first = Taker(2)
+    first.knows(leader)
+
+    async def story(producer: SimulatedProducer) -> float:
+        await producer.send(TOPIC, b"a")
+        leader.hang_up()
+        await asyncio.sleep(0.005)  # metadata, which the other has, comes before the pause ends
+        start_s = now_s()
+        await producer.send(TOPIC, b"b")
+        return now_s() - start_s
+
+    assert play(story, first, leader, reconnect_backoff_ms=1_000) < SOON_S
+
+
+def test_a_producer_asks_for_its_id_longer_than_one_call_takes() -> None:
+    broker = Taker(1)
+    plain = broker.init
+
+    def init(request: InitProducerIdRequest, version: int) -> object:
+        if now_s() < LONG_S:
+            loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return InitProducerIdResponse(error_code=loading, producer_epoch=-1)
+        return plain(request, version)
+
+    broker.handlers[ApiKey.INIT_PRODUCER_ID] = init
+
+    async def story(producer: SimulatedProducer) -> int:
+        return (await producer.send(TOPIC, b"a")).offset
+
+    assert play(story, broker, default_api_timeout_ms=10_000, request_timeout_ms=10_000) == 0
+
+
+def test_who_waits_for_room_that_there_is_goes_on_at_once() -> None:
+    async def story(producer: SimulatedProducer) -> float:
+        await producer.send(TOPIC, b"a")
+        start_s = now_s()
+        # All memory may be freed between the look that found none, and the wait.
+        await producer._core.intake.room(RECORD_BYTES, start_s + 60)
+        return now_s() - start_s
+
+    assert play(story, Taker(1)) == 0
+
+
+def test_who_stops_waiting_for_room_is_not_called() -> None:
+    broker = Taker(1)
+
+    async def story(producer: SimulatedProducer) -> int:
+        await producer.send(TOPIC, b"a")
+        broker.handlers[ApiKey.PRODUCE] = lambda request, version: SILENCE
+        await producer.enqueue(TOPIC, b"x" * 800)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await producer.enqueue(TOPIC, b"x" * 800)
+        return len(producer._core.pump.memory_waiters)
+
+    assert play(story, broker, buffer_memory=1_200) == 0
