@@ -20,7 +20,15 @@ from ottla.console.errors import InputError
 from ottla.console.guard import Guard
 from ottla.console.live import live
 from ottla.console.metrics import metrics
-from ottla.console.pages import brokers, groups, messages, overview, topics, transactions
+from ottla.console.pages import (
+    brokers,
+    groups,
+    messages,
+    overview,
+    pipelines,
+    topics,
+    transactions,
+)
 from ottla.console.rendering import page
 from ottla.console.sampling import Sampler
 from ottla.console.settings import ConsoleSettings
@@ -76,6 +84,8 @@ def _routes() -> list[Route | Mount]:
         Route("/groups/show", groups.group),
         post("/groups/reset", groups.reset),
         post("/groups/delete", groups.delete),
+        Route("/pipelines", pipelines.pipelines),
+        Route("/pipelines/ledger", pipelines.ledger),
         Route("/transactions", transactions.transactions),
         post("/transactions/abort", transactions.abort),
         Route("/brokers", brokers.brokers),

@@ -17,6 +17,7 @@ NAVIGATION: Final = (
     ("/", "Overview"),
     ("/topics", "Topics"),
     ("/groups", "Groups"),
+    ("/pipelines", "Pipelines"),
     ("/transactions", "Transactions"),
     ("/brokers", "Brokers"),
 )
