@@ -25,10 +25,8 @@ _FEW = 10
 async def pipelines(request: Request) -> Response:
     """All of them."""
     newest = request.app.state.sampler.history.newest or Sample(at_s=0)
-    sinks: list[dict[str, Any]] = []
-    for topic in sorted(newest.topics):
-        if topic.startswith(TOPIC_PREFIX):
-            sinks.append(await _sink(request, topic))
+    topics = [topic for topic in sorted(newest.topics) if topic.startswith(TOPIC_PREFIX)]
+    sinks = [await _sink(request, topic) for topic in topics]
     running = [folder.seen() for folder in all_folders(state_dir(os.environ))]
     return page(request, "pipelines.html", sinks=sinks, running=running)
 
