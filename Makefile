@@ -149,7 +149,7 @@ $(VENV)/.demo: $(VENV)/.created pyproject.toml $(CONSTRAINTS) $(TWIN_SOURCES)
 	@$(PIP) install -c $(CONSTRAINTS) --upgrade pip
 	@$(PIP) install -c $(CONSTRAINTS) --group build
 	@OTTLA_BUILD_PURE=1 $(PIP) install -c $(CONSTRAINTS) --no-build-isolation -e '.[spark]'
-	@$(PY) setup.py --quiet build_ext --inplace
+	@$(PY) setup.py --quiet build_ext --inplace > /dev/null
 	@touch $@
 
 # Old builds go first: where the compiler fails, the readable twin must run, not last week's.

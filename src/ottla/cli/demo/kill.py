@@ -1,4 +1,4 @@
-"""The last step of `ottla demo`: a broker that is killed while it works, and loses nothing.
+"""The last step of `ottla demo broker`: a broker that is killed while it works, and loses nothing.
 
 The broker is a process of its own, started as a user would start it.  It is killed with SIGKILL in
 the middle of a stream of records; what it had acknowledged by then must be there after the restart,
@@ -16,8 +16,6 @@ from typing import Final
 
 import click
 
-from ottla.errors import TransportError
-
 TOPIC: Final = "orders"
 BATCH_BYTES: Final = 16_384
 KILL_AFTER: Final = 20_000
@@ -26,6 +24,10 @@ KILL_AFTER: Final = 20_000
 MAX_RECORDS: Final = 10 * KILL_AFTER
 """Enough to be in the middle of it; the rest is never sent."""
 
+MAX_ON_THE_WAY: Final = 8
+"""Batches that may be sent, or wait for it, when the broker is killed."""
+
+TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 10
 
 
@@ -86,30 +88,27 @@ def _write_and_kill(
     process: "subprocess.Popen[bytes]", bootstrap: str, kill_after: int
 ) -> tuple[int, int]:
     """Write until the broker is dead: how many were acknowledged, how many may be there."""
-    from ottla.client.basic.client import BasicClient
-    from ottla.client.basic.topics import find_topic
-    from ottla.client.basic.writer import Writer
+    from ottla.cli.connection import Connection
+    from ottla.cli.writing import Tally
 
-    with BasicClient(bootstrap) as client:
-        topic = find_topic(client, TOPIC, create=True)
-        writer = Writer(client, topic, batch_bytes=BATCH_BYTES)
-        now_ms = int(time.time() * 1000)
-        try:
-            for n in range(MAX_RECORDS):
-                writer.add((now_ms, None, b"%d" % n, ()))
-                if writer.written.record_count >= kill_after:
-                    process.kill()
-            writer.flush()
-        except TransportError:
-            return writer.written.record_count, writer.written.unacknowledged_count
+    tally = Tally()
+    with Connection(bootstrap, TIMEOUT_S, is_quiet=True).producer(
+        batch_size=BATCH_BYTES, buffer_memory=MAX_ON_THE_WAY * BATCH_BYTES
+    ) as producer:
+        for n in range(MAX_RECORDS):
+            producer.send(TOPIC, b"%d" % n, on_delivery=tally.note)
+            if tally.record_count >= kill_after:
+                process.kill()
+                producer.close(timeout=0)  # what has no answer yet gets none
+                return tally.record_count, tally.doubtful_count
     raise AssertionError("the broker outlived its kill")
 
 
 def _read_all(bootstrap: str) -> list[bytes | None]:
+    from ottla.cli.connection import Connection
     from ottla.cli.consume import Span, read
     from ottla.cli.offsets import END, START
-    from ottla.client.basic.client import BasicClient
 
     everything = Span(first=START, last=END, partitions=frozenset(), read_committed=False)
-    with BasicClient(bootstrap) as client:
-        return [record.value for record in read(client, [TOPIC], everything)]
+    connection = Connection(bootstrap, TIMEOUT_S)
+    return [record.value for record in read(connection, [TOPIC], everything)]

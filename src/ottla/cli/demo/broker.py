@@ -1,4 +1,4 @@
-"""`ottla demo`: what stands, at work, in a few seconds, with figures of this machine.
+"""`ottla demo broker`: records, codecs and a broker at work, in a few seconds, with figures.
 
 Each step does what it says with the code that a broker or client would use, and checks the result.
 Rates are records per second of CPU time, to give an idea; `make bench` measures.
@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import click
 
 from ottla import __version__
-from ottla.cli.demo_broker import show_kill
+from ottla.cli.demo.kill import show_kill
 from ottla.cli.output import verbose_option
 from ottla.cli.version import running_twins
 from ottla.errors import BatchError, ErrorCode
@@ -40,7 +40,7 @@ PATIENCE_SECONDS: Final = 0.2
 MAX_RUNS: Final = 3
 
 
-@click.command()
+@click.command("broker")
 @click.option(
     "--records",
     "record_count",
@@ -51,7 +51,7 @@ MAX_RUNS: Final = 3
 )
 @verbose_option
 def command(record_count: int) -> None:
-    """Show what stands today, in a few seconds."""
+    """Show records, codecs, and a broker that is killed and loses nothing."""
     twins = " · ".join(f"{codec}: {twin}" for codec, twin in running_twins().items())
     click.echo(f"Ottla {__version__} · {twins}")
     orders = make_orders(record_count)

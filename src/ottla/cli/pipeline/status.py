@@ -1,0 +1,52 @@
+"""`ottla pipeline status`: what a pipeline wrote down of itself, and how far behind it is now."""
+
+import os
+import time
+
+import click
+
+from ottla.cli.output import Output, format_option, verbose_option
+from ottla.cli.pipeline.shown import lines_of
+from ottla.cli.quantities import about
+
+
+@click.command("status")
+@click.argument("name", metavar="PIPELINE")
+@verbose_option
+@format_option
+@click.pass_obj
+def command(output: Output, name: str) -> None:
+    """Show how far a pipeline has come.
+
+    Figures are of its current run, or of its last.
+    """
+    from ottla.pipeline.state import StateFolder, state_dir
+
+    folder = StateFolder(state_dir(os.environ), name)
+    state, now = folder.seen()
+    if output.is_json:
+        output.json_line(
+            {
+                "pipeline": state.name,
+                "state": now,
+                "pid": state.pid,
+                "trouble": state.trouble or None,
+                "bootstrap": state.bootstrap,
+                "master": state.master,
+                "checkpoint": state.checkpoint,
+                "started_ms": state.started_ms,
+                "updated_ms": state.updated_ms,
+                "steps": [
+                    {**step.as_json(), "group": state.groups.get(step.step)} for step in state.steps
+                ],
+            }
+        )
+        return
+    age_ms = time.time_ns() // 1_000_000 - state.updated_ms
+    click.echo(f"{state.name} · {now} · process {state.pid} · as of {about(age_ms)} ago")
+    if state.trouble:
+        click.echo(f"  {state.trouble}")
+    for line in lines_of(state.steps, for_people=output.is_for_people):
+        click.echo(f"  {line}")
+    click.echo(f"checkpoint {state.checkpoint}")
+    click.echo(f"Spark's log {folder.log_file}")
