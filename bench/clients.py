@@ -9,7 +9,6 @@ Every record is looked for afterwards: a topic ends where it has to, its last re
 was written last, and what is read has the bytes that were written.
 """
 
-import json
 import statistics
 import subprocess
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 
 from bench.blast import WrongAnswerError, ask, check_end, create_topic, fetch_request
 from bench.contest import VALUE_COUNT, Contestant, Taken, values_of
-from bench.processes import Served, broker, contestant, data_dir, import_s
+from bench.processes import Served, broker, contestant, data_dir, import_s, round_of
 from bench.readers import (
     AiokafkaGetmany,
     ConfluentConsume,
@@ -208,7 +207,7 @@ def reading(counts: dict[Kind, int], record_bytes: int) -> Rounds:
         create_topic(server.port, 1, READ_TOPIC)
         written_count = max(counts.values()) + SPARE_COUNT
         with contestant("OttlaSendMany", server.port, READ_TOPIC, record_bytes) as writer:
-            _round(writer, written_count)
+            round_of(writer, written_count)
         _check_written(server, READ_TOPIC, written_count, record_bytes)
         return _turns(server, counts, record_bytes, lambda _: READ_TOPIC)
 
@@ -236,7 +235,7 @@ def _turns(
     with _all_started(server, counts, record_bytes, topic_of) as processes:
         for number in range(ROUND_COUNT + 1):
             for kind in counts if number % 2 else reversed(counts):
-                taken = _round(processes[kind], counts[kind])
+                taken = round_of(processes[kind], counts[kind])
                 if number:
                     rounds[kind].append(taken)
     return rounds
@@ -253,17 +252,6 @@ def _all_started(
             )
             for kind in kinds
         }
-
-
-def _round(process: "subprocess.Popen[str]", count: int) -> Taken:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(f"{count}\n")
-    process.stdin.flush()
-    line = process.stdout.readline()
-    if not line:
-        raise WrongAnswerError(f"a contestant gave up: {process.args!r}")
-    return Taken(**json.loads(line))
 
 
 # One record

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 
+import ottla
 from bench.blast import (
     Load,
     WrongAnswerError,
@@ -103,11 +104,14 @@ def _timed_records(where: str, port: int, limit_s: float) -> list[Row]:
     first_s = _raw_trial(port)
     raw_s = statistics.median(_raw_trial(port) for _ in range(TRIAL_COUNT))
     address = f"127.0.0.1:{port}"
+    _ottla_trial(address)
+    ottla_s = statistics.median(_ottla_trial(address) for _ in range(TRIAL_COUNT))
     _confluent_trial(address)
     confluent_s = statistics.median(_confluent_trial(address) for _ in range(TRIAL_COUNT))
     return [
         _time_row(f"{where}, bare requests, the very first group", first_s),
         _time_row(f"{where}, bare requests", raw_s, limit_s),
+        _time_row(f"{where}, `ottla.Consumer`", ottla_s, limit_s),
         _time_row(f"{where}, confluent-kafka", confluent_s, limit_s),
     ]
 
@@ -128,6 +132,21 @@ def _raw_trial(port: int) -> float:
         return time.perf_counter() - begin
     finally:
         member.close()
+
+
+def _ottla_trial(bootstrap_servers: str) -> float:
+    """From the making of the consumer, as with the other one."""
+    begin = time.perf_counter()
+    with ottla.Consumer(
+        TOPIC,
+        bootstrap_servers=bootstrap_servers,
+        group_id=f"ottla-{next(_names)}",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    ) as consumer:
+        if not consumer.poll(PATIENCE_S):
+            raise WrongAnswerError(f"no record within {PATIENCE_S} s")
+        return time.perf_counter() - begin
 
 
 def _confluent_trial(bootstrap_servers: str) -> float:

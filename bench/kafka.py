@@ -11,9 +11,7 @@ synced before it is acknowledged, which is our habit and `log.flush.interval.mes
 A peer that cannot be had, for want of Java, Maven or a network, is said to be missing.
 """
 
-import json
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -21,9 +19,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import ottla
-from bench.blast import WrongAnswerError, check_end
+from bench.blast import check_end
 from bench.contest import Contestant, Taken
-from bench.processes import broker, contestant, cpu_ns, data_dir, resident_bytes
+from bench.processes import broker, contestant, cpu_ns, data_dir, resident_bytes, round_of
 from bench.readers import ConfluentConsume
 from bench.report import aligned
 from bench.round_trips import ConfluentProduceAndFlush
@@ -140,7 +138,7 @@ def _turns(
         for number in range(WARM_UP_COUNT + ROUND_COUNT):
             for place in (0, 1) if number % 2 else (1, 0):
                 before_ns = cpu_ns(rivals[place].pid)
-                taken = _round(clients[place], count)
+                taken = round_of(clients[place], count)
                 if number >= WARM_UP_COUNT:
                     figures[place].taken.append(taken)
                     figures[place].cpu_s.append((cpu_ns(rivals[place].pid) - before_ns) / 1e9)
@@ -153,17 +151,6 @@ def _turns(
 def _create(rival: Rival, topic: str) -> None:
     with ottla.Admin(f"127.0.0.1:{rival.port}") as admin:
         admin.create_topic(topic)
-
-
-def _round(process: "subprocess.Popen[str]", count: int) -> Taken:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(f"{count}\n")
-    process.stdin.flush()
-    line = process.stdout.readline()
-    if not line:
-        raise WrongAnswerError(f"a contestant gave up: {process.args!r}")
-    return Taken(**json.loads(line))
 
 
 # Starts, and what it costs to be there

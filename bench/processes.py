@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from bench.blast import WrongAnswerError
+from bench.contest import Taken
+
 START_TIMEOUT_S = 120.0
 """A broker with 10,000 partitions takes a while."""
 
@@ -124,6 +127,18 @@ def contestant(
             process.communicate(timeout=START_TIMEOUT_S)
         if process.returncode:
             raise RuntimeError(f"{name} ended with {process.returncode}")
+
+
+def round_of(process: "subprocess.Popen[str]", count: int) -> Taken:
+    """Have a `contestant` do its work `count` times, and say what that took."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{count}\n")
+    process.stdin.flush()
+    line = process.stdout.readline()
+    if not line:
+        raise WrongAnswerError(f"a contestant gave up: {process.args!r}")
+    return Taken(**json.loads(line))
 
 
 def import_s(statement: str) -> float:

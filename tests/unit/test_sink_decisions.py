@@ -134,6 +134,11 @@ def test_a_checkpoint_is_found_however_its_place_is_written(tmp_path: Path, form
     assert checkpoint.query_id(form.format(location)) == "abc"
 
 
+def test_a_place_that_only_java_can_read_is_told_apart() -> None:
+    with pytest.raises(checkpoint.UnreadableError, match="cannot be read from Python"):
+        checkpoint.query_id("dbfs:/checkpoints/a")
+
+
 def test_what_is_missing_in_a_checkpoint_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="no checkpoint of a query"):
         checkpoint.query_id(str(tmp_path))

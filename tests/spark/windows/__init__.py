@@ -1,0 +1,1 @@
+"""Every window in which a failure could lose or repeat records, with real kills."""
