@@ -20,6 +20,7 @@ from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from ottla.wire.messages.describe_groups import GroupStory
 from tests.group_samples import GROUP, REBALANCE_MS, TOPIC, Desk
 
 SESSION_MS = 45_000
@@ -101,6 +102,16 @@ class ConsumerDesk(Desk):
         )
         group: DescribedGroup = self.answers[self.ask("consumer_describe", request, 1)].groups[0]
         return group
+
+    def story(self, group_id: str = GROUP) -> GroupStory:
+        """What ConsumerGroupDescribe says to those who ask for more."""
+        request = ConsumerGroupDescribeRequest(
+            group_ids=(group_id,), include_authorized_operations=False, include_story=True
+        )
+        answer = self.answers[self.ask("consumer_describe", request, 1)]
+        story: GroupStory | None = answer.groups[0].story
+        assert story is not None, f"{group_id} has no story"
+        return story
 
     def settle(self, *consumers: "Consumer") -> None:
         """Let members report until nothing changes any more."""

@@ -149,13 +149,14 @@ class Cluster:
         settled: Entry | None = None
         for entry in self.journal:
             if entry.by is None:
-                settled = entry
+                if last is not None and entry.decision.stamp == last.stamp:
+                    settled = entry
                 continue
             outcome = self._outcome(entry.by)
             if outcome is None:
                 return _journal(last, settled, is_whole=False)
             if outcome == "committed":
-                last = entry.decision
+                last, settled = entry.decision, None
         return _journal(last, settled, is_whole=True)
 
     def has_decision(self, who: Identity) -> bool:

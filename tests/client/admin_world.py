@@ -7,7 +7,6 @@ from ottla.client.admin.calling import Caller
 from ottla.errors import OttlaError
 from ottla.ports import Ports
 from ottla.wire.messages.describe_configs import DescribeConfigsResponse, DescribeConfigsResult
-from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -62,18 +61,6 @@ def in_turn(*answers: Any) -> Handler:
     return answer
 
 
-def coordinated_by(broker: ScriptedBroker) -> Handler:
-    def answer(request: Any, version: int) -> FindCoordinatorResponse:
-        return FindCoordinatorResponse(
-            coordinators=tuple(
-                Coordinator(key=key, node_id=broker.node_id, host=broker.host, port=broker.port)
-                for key in request.coordinator_keys
-            )
-        )
-
-    return answer
-
-
 def offsets(code: int = 0, offset: int = 5) -> Handler:
     """Every partition that is asked about has this one."""
 
@@ -111,7 +98,6 @@ def broker_with(key: ApiKey, handler: Handler) -> ScriptedBroker:
     broker.handlers |= {
         ApiKey.LIST_OFFSETS: offsets(),
         ApiKey.DESCRIBE_CONFIGS: no_settings,
-        ApiKey.FIND_COORDINATOR: coordinated_by(broker),
         key: handler,
     }
     return broker

@@ -20,10 +20,11 @@ from ottla.wire.messages.list_offsets import (
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from ottla.wire.registry import ApiKey
-from tests.client.scripted import BROKER, PORT, ScriptedBroker, Worlds, topic
+from tests.client.scripted import BROKER, CLIENT, PORT, ScriptedBroker, Worlds, topic
 from tests.consumer_samples import plain_batch
 
 TOPIC = "orders"
+NOWHERE = "nowhere"
 
 
 def tp(partition: int) -> TopicPartition:
@@ -48,7 +49,7 @@ class Library(ScriptedBroker):
     def metadata(self, request: MetadataRequest, version: int) -> MetadataResponse:
         """Tell of `others`, too: nobody is there."""
         here = MetadataResponseBroker(node_id=self.node_id, host=self.host, port=self.port)
-        gone = [MetadataResponseBroker(node_id=n, host="nowhere", port=PORT) for n in self.others]
+        gone = [MetadataResponseBroker(node_id=n, host=NOWHERE, port=PORT) for n in self.others]
         return MetadataResponse(
             brokers=(here, *gone),
             cluster_id="the-cluster",
@@ -106,9 +107,12 @@ class SimulatedConsumer(AsyncConsumer[Any, Any]):
 
 
 def play(
-    story: Callable[[SimulatedConsumer], Any], *brokers: ScriptedBroker, **options: Any
+    story: Callable[[SimulatedConsumer], Any],
+    *brokers: ScriptedBroker,
+    is_nowhere_silent: bool = False,
+    **options: Any,
 ) -> Any:
-    """Run a story with a consumer."""
+    """Run a story with a consumer; who calls nobody is refused, or hears nothing at all."""
 
     async def client(ports: Ports) -> Any:
         async with SimulatedConsumer(ports, **options) as consumer:
@@ -116,4 +120,6 @@ def play(
 
     with Worlds() as world:
         world.serve(*brokers)
+        if is_nowhere_silent:
+            world.sim.network.cut([CLIENT], [NOWHERE])
         return world.play(client)

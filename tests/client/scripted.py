@@ -1,8 +1,9 @@
 """A broker that says what a test wants it to say: one handler per API, on any network.
 
-A handler takes the request and its version, and returns the response, or `SILENCE`, or `HANG_UP`.
+A handler takes the request and its version, and returns the response, `SILENCE`, `HOLD` or
+`HANG_UP`.
 Handlers may be changed at any time.  Out of the box it knows the protocol's beginning: which
-versions it speaks, and a cluster of which it is the only broker.
+versions it speaks, and a cluster of which it is the only broker, and coordinates everything.
 """
 
 import asyncio
@@ -24,6 +25,11 @@ from ottla.wire.messages.api_versions import (
     ApiVersionsResponse,
     FinalizedFeatureKey,
 )
+from ottla.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -42,6 +48,10 @@ PORT: Final = 9092
 
 class SILENCE:
     """No answer at all."""
+
+
+class HOLD:
+    """No answer, and none to anything that comes behind it: brokers answer in order."""
 
 
 class HANG_UP:  # noqa: N801  # a word of the script, not a type
@@ -73,6 +83,7 @@ class ScriptedBroker:
         self.handlers: dict[ApiKey, Handler] = {
             ApiKey.API_VERSIONS: api_versions(),
             ApiKey.METADATA: self._metadata,
+            ApiKey.FIND_COORDINATOR: self._find_coordinator,
         }
         self._listener: Listener | None = None
         self._sessions: list[_Session] = []
@@ -118,6 +129,17 @@ class ScriptedBroker:
             topics=tuple(t for t in self.topics if wanted is None or t.name in wanted),
         )
 
+    def _find_coordinator(
+        self, request: FindCoordinatorRequest, version: int
+    ) -> FindCoordinatorResponse:
+        """Whatever it is, it is coordinated here."""
+        return FindCoordinatorResponse(
+            coordinators=tuple(
+                Coordinator(key=key, node_id=self.node_id, host=self.host, port=self.port)
+                for key in request.coordinator_keys
+            )
+        )
+
 
 class _Session(asyncio.BufferedProtocol):
     transport: asyncio.Transport
@@ -126,6 +148,7 @@ class _Session(asyncio.BufferedProtocol):
         self._broker = broker
         self._number = number
         self._frames = FrameReader(scratch_buffer(), 1 << 20)
+        self._is_held = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -136,7 +159,8 @@ class _Session(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         for frame in self._frames.buffer_updated(nbytes):
-            self._take(bytes(frame))
+            if not self._is_held:
+                self._take(bytes(frame))
 
     def _take(self, frame: bytes) -> None:
         try:
@@ -145,7 +169,8 @@ class _Session(asyncio.BufferedProtocol):
             raise AssertionError(f"an unknown request: {error}") from error
         version = request.header.request_api_version
         answer = self._broker.answer(request.body, version, self._number)
-        if answer is SILENCE:
+        if answer is SILENCE or answer is HOLD:
+            self._is_held = answer is HOLD
             return
         if answer is HANG_UP:
             self.transport.close()

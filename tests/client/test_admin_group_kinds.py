@@ -17,7 +17,7 @@ from ottla.wire.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from ottla.wire.registry import ApiKey
-from tests.client.admin_world import ask, coordinated_by, in_turn
+from tests.client.admin_world import ask, in_turn
 from tests.client.scripted import ScriptedBroker, api_versions
 
 ORDERS = TopicPartition("orders", 0)
@@ -28,7 +28,6 @@ def described(
 ) -> GroupInfo:
     """What is found with a broker that gives these answers; None: it has no such groups."""
     broker = ScriptedBroker(7)
-    broker.handlers[ApiKey.FIND_COORDINATOR] = coordinated_by(broker)
     broker.handlers[ApiKey.DESCRIBE_GROUPS] = in_turn(classic)
     if consumer is None:
         lacking = frozenset({ApiKey.CONSUMER_GROUP_DESCRIBE})
@@ -54,7 +53,10 @@ def classic_group(
 
 
 def consumer_group(
-    state: str, *members: Member, code: ErrorCode = ErrorCode.NONE
+    state: str,
+    *members: Member,
+    code: ErrorCode = ErrorCode.NONE,
+    story: wire.GroupStory | None = None,
 ) -> ConsumerGroupDescribeResponse:
     group = DescribedGroup(
         error_code=code,
@@ -64,6 +66,7 @@ def consumer_group(
         assignment_epoch=5,
         assignor_name="uniform",
         members=members,
+        story=story,
     )
     return ConsumerGroupDescribeResponse(groups=(group,))
 
@@ -151,9 +154,34 @@ def test_a_group_that_is_not_classic_may_be_one_of_the_new_protocol(
     group = described(classic, consumer_group("Reconciling", ada))
 
     assert (group.state, group.type, group.epoch) == ("Reconciling", "consumer", 5)
+    assert group.story is None, "Apache Kafka tells none"
     (found,) = group.members
     assert found.assignment == (ORDERS, TopicPartition("orders", 1))
     assert (found.epoch, found.target) == (4, (ORDERS,))
+
+
+@pytest.mark.parametrize(
+    ("what", "word"),
+    [
+        (wire.Awaited.REVOCATION, "revocation"),
+        (wire.Awaited.EPOCH, "epoch"),
+        (wire.Awaited.RETURN, "return"),
+        (wire.Awaited.HEARTBEAT, "heartbeat"),
+    ],
+)
+def test_a_group_of_the_new_protocol_tells_its_story_too(what: wire.Awaited, word: str) -> None:
+    told = wire.GroupStory(
+        now_ms=1_000,
+        generation_id=5,
+        awaited=(wire.AwaitedMember(member_id="ada", what=what, since_ms=900),),
+        rebalances=(),
+        commits=(),
+    )
+
+    group = described(classic_group("Dead"), consumer_group("Reconciling", story=told))
+
+    assert group.story is not None
+    assert [(a.member_id, a.what, a.since_ms) for a in group.story.awaited] == [("ada", word, 900)]
 
 
 @pytest.mark.parametrize("classic", MISSING)

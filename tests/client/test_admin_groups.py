@@ -60,7 +60,7 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ottla.wire.registry import ApiKey
-from tests.client.admin_world import ask, coordinated_by, in_turn
+from tests.client.admin_world import ask, in_turn
 from tests.client.scripted import ScriptedBroker, topic
 
 P0 = TopicPartition("orders", 0)
@@ -68,7 +68,6 @@ P0 = TopicPartition("orders", 0)
 
 def coordinator(key: ApiKey, *answers: Any) -> ScriptedBroker:
     broker = ScriptedBroker()
-    broker.handlers[ApiKey.FIND_COORDINATOR] = coordinated_by(broker)
     broker.handlers[key] = in_turn(*answers)
     return broker
 

@@ -12,11 +12,6 @@ from ottla.client.records import GroupMetadata, OffsetAndMetadata
 from ottla.errors import CommitFailedError, ErrorCode, OttlaError
 from ottla.model import TopicPartition
 from ottla.ports import Ports
-from ottla.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -42,18 +37,11 @@ class Member:
         self.heard: list[OttlaError] = []
         self.committed_as: list[int] = []
         self.broker = ScriptedBroker()
-        self.broker.handlers |= {
-            ApiKey.FIND_COORDINATOR: self.find,
-            ApiKey.OFFSET_COMMIT: self.answer,
-        }
+        self.broker.handlers[ApiKey.OFFSET_COMMIT] = self.answer
 
     @property
     def identity(self) -> GroupMetadata:
         return GroupMetadata("readers", self.generation, "ada")
-
-    def find(self, request: FindCoordinatorRequest, version: int) -> Any:
-        here = Coordinator(key="readers", node_id=1, host=self.broker.host, port=self.broker.port)
-        return FindCoordinatorResponse(coordinators=(here,))
 
     def answer(self, request: OffsetCommitRequest, version: int) -> Any:
         """The next code; meanwhile the member is in another generation."""

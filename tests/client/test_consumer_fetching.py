@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.consumer.asynchronous import AsyncConsumer
 from ottla.errors import DeniedError, ErrorCode, PositionError
-from ottla.ports import Ports
 from ottla.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -22,7 +20,9 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from ottla.wire.registry import ApiKey
-from tests.client.scripted import BROKER, PORT, ScriptedBroker, Worlds, topic
+from tests.client.consumer_world import SimulatedConsumer
+from tests.client.consumer_world import play as play_with
+from tests.client.scripted import ScriptedBroker, topic
 from tests.consumer_samples import TP, plain_batch
 
 LOG_END = 10
@@ -90,12 +90,6 @@ class Log:
         )
 
 
-class SimulatedConsumer(AsyncConsumer[Any, Any]):
-    def __init__(self, ports: Ports, **options: Any) -> None:
-        self._ports = ports
-        super().__init__(bootstrap_servers=f"{BROKER}:{PORT}", **options)
-
-
 async def read(consumer: SimulatedConsumer, count: int) -> list[int]:
     found: list[int] = []
     while len(found) < count:
@@ -104,14 +98,11 @@ async def read(consumer: SimulatedConsumer, count: int) -> list[int]:
 
 
 def play(log: Log, story: Callable[[SimulatedConsumer], Any], **options: Any) -> Any:
-    async def client(ports: Ports) -> Any:
-        async with SimulatedConsumer(ports, **options) as consumer:
-            await consumer.assign({TP: 0})
-            return await story(consumer)
+    async def assigned(consumer: SimulatedConsumer) -> Any:
+        await consumer.assign({TP: 0})
+        return await story(consumer)
 
-    with Worlds() as world:
-        world.serve(log.broker)
-        return world.play(client)
+    return play_with(assigned, log.broker, **options)
 
 
 def test_a_session_is_opened_once_and_then_only_changes_are_told() -> None:

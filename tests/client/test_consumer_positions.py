@@ -102,3 +102,52 @@ def test_a_fetch_without_answer_is_given_up_and_asked_again() -> None:
 
     found = play(story, library, request_timeout_ms=2_000)
     assert found == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_the_next_record_is_not_given_after_a_stop_and_stays_unread() -> None:
+    async def story(consumer: SimulatedConsumer) -> int:
+        await consumer.assign({tp(0): 0})
+        assert (await anext(consumer)).offset == 0
+        consumer.stop()
+        with pytest.raises(StopAsyncIteration):
+            await anext(consumer)
+        return await consumer.position(tp(0))
+
+    assert play(story, Library(1)) == 1
+
+
+def test_no_fetch_session_is_kept_with_a_broker_that_left() -> None:
+    library = Library(1)
+
+    async def story(consumer: SimulatedConsumer) -> tuple[list[int], list[int]]:
+        core = consumer._reading.core
+        await consumer.assign({tp(0): 0})
+        await offsets(consumer)
+        assert core._fetcher is not None
+        before = list(core._fetcher.sessions)
+        library.node_id, library.topics = 2, Library(2).topics
+        await core.engine.refresh()
+        library.ends[0] = 4
+        assert await offsets(consumer) == [(0, 3)]
+        return before, list(core._fetcher.sessions)
+
+    assert play(story, library) == ([1], [2])
+
+
+def test_a_leader_that_says_nothing_does_not_delay_what_others_are_asked() -> None:
+    library = Library(1, 2, 1, others=(2,))
+
+    async def story(consumer: SimulatedConsumer) -> float:
+        loop = asyncio.get_running_loop()
+        await consumer.assign([tp(0), tp(1)])
+        start_s = loop.time()
+        found = await offsets(consumer)
+        await consumer.seek(tp(0), "beginning")
+        found += await offsets(consumer)
+        await consumer.assign([tp(0), tp(1), tp(2)])
+        found += await offsets(consumer)
+        assert found == [(p, offset) for p in (0, 0, 2) for offset in range(3)]
+        return loop.time() - start_s
+
+    took_s = play(story, library, auto_offset_reset="earliest", is_nowhere_silent=True)
+    assert took_s < SOON_S

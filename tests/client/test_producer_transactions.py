@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import DeadlineError, ErrorCode, MisuseError, RequestError
+from ottla.client.records import Batch
+from ottla.errors import DeadlineError, DeniedError, ErrorCode, MisuseError, RequestError
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.wire.messages.init_producer_id import InitProducerIdResponse
 from ottla.wire.messages.produce import ProduceRequest
 from ottla.wire.registry import ApiKey
 from tests.client.scripted import HANG_UP, SILENCE
@@ -173,3 +175,89 @@ def test_after_an_abort_no_partition_is_added_any_more() -> None:
         return broker.count(AddPartitionsToTxnRequest) - asked_count
 
     assert play(story, broker, transactional_id="t") == 0
+
+
+async def send_one(producer: SimulatedProducer, batch: Batch[Any, Any] | None = None) -> None:
+    async with producer.transaction(batch) as tx:
+        await tx.send(TOPIC, b"a")
+
+
+def commits(broker: Taker) -> list[bool]:
+    return [told.body.committed for told in broker.heard if isinstance(told.body, EndTxnRequest)]
+
+
+def test_who_is_canceled_just_as_a_transaction_begins_leaves_none_behind() -> None:
+    broker = Taker(1)
+    consumer, batch = consumed()
+
+    async def story(producer: SimulatedProducer) -> None:
+        producer.host.interrupted = "begin_transaction"
+        with pytest.raises(asyncio.CancelledError):
+            await send_one(producer, batch)
+        assert consumer.rewound == [batch]
+        await send_one(producer)
+
+    play(story, broker, transactional_id="t")
+    assert commits(broker) == [True]
+
+
+def test_who_is_canceled_just_as_a_commit_succeeds_does_not_go_back() -> None:
+    broker = Taker(1)
+    consumer, batch = consumed()
+
+    async def story(producer: SimulatedProducer) -> None:
+        producer.host.interrupted = "commit"
+        with pytest.raises(asyncio.CancelledError):
+            await send_one(producer, batch)
+        assert consumer.rewound == []
+        await send_one(producer)
+
+    play(story, broker, transactional_id="t")
+    assert commits(broker) == [True, True]
+
+
+def test_of_two_transactions_at_a_time_the_second_is_refused() -> None:
+    broker = Taker(1)
+
+    async def story(producer: SimulatedProducer) -> list[BaseException | None]:
+        both = [send_one(producer) for _ in range(2)]
+        return await asyncio.gather(*both, return_exceptions=True)
+
+    first, second = play(story, broker, transactional_id="t")
+    assert first is None
+    assert isinstance(second, MisuseError)
+    assert commits(broker) == [True]
+
+
+def test_a_transaction_that_cannot_begin_sends_its_consumer_back() -> None:
+    broker = Taker(1)
+    denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    broker.handlers[ApiKey.INIT_PRODUCER_ID] = lambda request, version: InitProducerIdResponse(
+        error_code=denied, producer_epoch=-1
+    )
+    consumer, batch = consumed()
+
+    async def story(producer: SimulatedProducer) -> None:
+        with pytest.raises(DeniedError):
+            await send_one(producer, batch)
+        assert consumer.rewound == [batch]
+
+    play(story, broker, transactional_id="t")
+
+
+def test_what_was_prepared_for_nobody_is_aborted() -> None:
+    broker = Taker(1)
+
+    async def prepare(producer: SimulatedProducer) -> None:
+        async with producer.transaction() as tx:
+            await tx.send(TOPIC, b"a")
+            await tx.prepare()
+
+    async def story(producer: SimulatedProducer) -> None:
+        producer.host.interrupted = "prepare"
+        with pytest.raises(asyncio.CancelledError):
+            await prepare(producer)
+        await send_one(producer)
+
+    play(story, broker, transactional_id="t")
+    assert commits(broker) == [False, True]

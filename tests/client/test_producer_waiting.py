@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from ottla.errors import ErrorCode
+from ottla.errors import DeadlineError, ErrorCode
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.registry import ApiKey
-from tests.client.scripted import SILENCE
+from tests.client.scripted import HOLD, SILENCE, topic
 from tests.client.txn_world import TOPIC, SimulatedProducer, Taker, play
 
 SOON_S = 5
@@ -77,3 +78,30 @@ def test_who_stops_waiting_for_room_is_not_called() -> None:
         return len(producer._core.pump.memory_waiters)
 
     assert play(story, broker, buffer_memory=1_200) == 0
+
+
+def test_metadata_and_memory_are_waited_for_together_no_longer_than_max_block_ms() -> None:
+    leader = Taker(2, node_id=2, host="leader")
+    first = Taker(2)
+    first.knows(leader)
+    plain, known, late = first.handlers[ApiKey.METADATA], first.topics, "late"
+
+    def metadata(request: MetadataRequest, version: int) -> object:
+        """A topic that has a leader after a while."""
+        unled = topic(late, error=ErrorCode.LEADER_NOT_AVAILABLE)
+        first.topics = (*known, topic(late, 2) if now_s() > LONG_S else unled)
+        return plain(request, version)
+
+    first.handlers[ApiKey.METADATA] = leader.handlers[ApiKey.METADATA] = metadata
+
+    async def story(producer: SimulatedProducer) -> float:
+        await producer.send(TOPIC, b"a")
+        leader.handlers[ApiKey.PRODUCE] = lambda request, version: HOLD
+        await producer.enqueue(TOPIC, b"x" * 800)
+        start_s = now_s()
+        with pytest.raises(DeadlineError, match=r"buffer\.memory"):
+            await producer.enqueue(late, b"x" * 800)
+        return now_s() - start_s
+
+    took_s = play(story, first, leader, buffer_memory=1_200, max_block_ms=60_000)
+    assert took_s == pytest.approx(60, abs=1)

@@ -1,10 +1,12 @@
 """A scripted broker that takes records and ends transactions, and producers in its simulation."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
-from ottla.client.faces import SameLoop
+from ottla.client.engine import Engine
+from ottla.client.faces import Host, SameLoop, Work
 from ottla.client.producer.asynchronous import AsyncProducer
 from ottla.client.producer.config import ProducerConfig
 from ottla.client.producer.core import Core
@@ -19,11 +21,6 @@ from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from ottla.wire.messages.produce import (
@@ -41,6 +38,8 @@ from ottla.wire.messages.txn_offset_commit import (
 from ottla.wire.registry import ApiKey
 from tests.client.scripted import BROKER, PORT, ScriptedBroker, Worlds, api_versions, topic
 
+T = TypeVar("T")
+
 PRODUCER_ID = 5
 TOPIC = "orders"
 
@@ -56,7 +55,6 @@ class Taker(ScriptedBroker):
         self.handlers |= {
             ApiKey.API_VERSIONS: api_versions(features={"transaction.version": 2}),
             ApiKey.INIT_PRODUCER_ID: self.init,
-            ApiKey.FIND_COORDINATOR: self.find,
             ApiKey.PRODUCE: self.produce,
             ApiKey.ADD_PARTITIONS_TO_TXN: self.add,
             ApiKey.TXN_OFFSET_COMMIT: self.commit_offsets,
@@ -66,13 +64,6 @@ class Taker(ScriptedBroker):
     def init(self, request: InitProducerIdRequest, version: int) -> Any:
         self.epoch += 1
         return InitProducerIdResponse(producer_id=PRODUCER_ID, producer_epoch=self.epoch)
-
-    def find(self, request: FindCoordinatorRequest, version: int) -> Any:
-        found = tuple(
-            Coordinator(key=key, node_id=self.node_id, host=self.host, port=self.port)
-            for key in request.coordinator_keys
-        )
-        return FindCoordinatorResponse(coordinators=found)
 
     def produce(self, request: ProduceRequest, version: int) -> Any:
         return ProduceResponse(
@@ -150,7 +141,27 @@ class SimulatedProducer(AsyncProducer[Any, Any]):
         super().__init__(f"{BROKER}:{PORT}", **options)
 
     def _made(self, config: ProducerConfig) -> Core:
-        return Core(config, ports=self.world_ports, host=SameLoop)
+        return Core(config, ports=self.world_ports, host=self._host)
+
+    def _host(self, engine: Engine) -> Host:
+        self.host = InterruptingLoop(engine)
+        return self.host
+
+
+class InterruptingLoop(SameLoop):
+    """Where a cancellation may come just behind the work: done, and its caller does not know."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.interrupted = ""
+        """The name of what is canceled when it is over, once."""
+
+    async def await_there(self, work: Work[T]) -> T:
+        result = await super().await_there(work)
+        if getattr(work, "__name__", None) == self.interrupted:
+            self.interrupted = ""
+            raise asyncio.CancelledError
+        return result
 
 
 class FakeConsumer:

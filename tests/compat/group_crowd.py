@@ -5,15 +5,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import TracebackType
 from typing import Any, Final, Self
 
+from ottla.testing import TestBroker
 from tests.compat.group_member import MemberSettings
 
 WAIT_S: Final = 40
+RECORDS_EACH: Final = 20
 
 
 @dataclass
@@ -161,3 +164,23 @@ def overlaps(ownerships: list[Ownership]) -> list[tuple[Ownership, Ownership]]:
         for one, other in pairwise(spans)
         if one.partition == other.partition and one.until_s > other.from_s
     ]
+
+
+@contextmanager
+def watched_crowd(broker: TestBroker, topic: str, partition_count: int) -> Iterator[Crowd]:
+    """A group that reads a new topic; in the end, nothing went wrong in it."""
+    broker.create_topic(topic, partitions=partition_count)
+    with Crowd(broker.bootstrap_servers, f"group-of-{topic}", topic) as crowd:
+        yield crowd
+        assert overlaps(crowd.ownerships()) == []
+        assert [member.errors for member in crowd.members if member.errors] == []
+
+
+def write_to_each(
+    broker: TestBroker, topic: str, partition_count: int, *, round_count: int = 1
+) -> int:
+    """Write some records to each partition; return how many."""
+    for number in range(round_count * RECORDS_EACH):
+        for partition in range(partition_count):
+            broker.produce(topic, str(number), partition=partition)
+    return round_count * RECORDS_EACH * partition_count

@@ -273,17 +273,21 @@ def test_control_c_ends_a_long_wait_at_once_and_what_was_processed_is_committed(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_forked_child_is_told_to_make_its_own_consumer(broker: TestBroker, topic: str) -> None:
-    script = """
+@pytest.mark.parametrize("takes", ["consumer.poll(1)", "next(records)"])
+def test_a_forked_child_is_told_to_make_its_own_consumer(
+    broker: TestBroker, topic: str, takes: str
+) -> None:
+    script = f"""
         import os, sys
         import ottla
         consumer = ottla.Consumer(
             sys.argv[2], bootstrap_servers=sys.argv[1], auto_offset_reset="earliest"
         )
-        assert [record.value for record in consumer.poll(20, max_records=1)] == [b"a"]
+        records = iter(consumer)
+        assert next(records).value == b"a"
         if (child := os.fork()) == 0:
             try:
-                consumer.poll(1)
+                {takes}
             except ottla.MisuseError as error:
                 consumer.close()
                 os._exit(7 if "make a new client" in str(error) else 1)

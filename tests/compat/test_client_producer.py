@@ -18,26 +18,11 @@ import pytest
 import ottla
 from ottla.errors import ErrorCode
 from ottla.testing import TestBroker
-from tests.kafka_cluster import OpenBroker
+from tests.compat.client_producers import SOON_S, faulty, served, values
 
-SOON_S = 20.0
+__all__ = ["faulty", "served"]  # fixtures
+
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def faulty(open_broker: OpenBroker) -> Iterator[TestBroker]:
-    with open_broker({}) as broker:
-        yield broker
-
-
-@pytest.fixture
-def served(faulty: TestBroker) -> Iterator[TestBroker]:
-    yield faulty
-    faulty.reset()
-
-
-def values(broker: TestBroker, topic: str) -> list[bytes | None]:
-    return [record.value for record in broker.records(topic)]
 
 
 def numbered(count: int) -> list[bytes]:

@@ -11,9 +11,11 @@ from ottla.client.records import Batch, GroupMetadata, Span
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
 from ottla.testing import TestBroker
+from tests.compat.client_producers import SOON_S, served, values
 from tests.kafka_cluster import OpenBroker, skip_at_kafka, skip_before
 
-SOON_S = 20.0
+__all__ = ["served"]  # a fixture
+
 TWO_PHASE = {"transaction.two.phase.commit.enable": True}
 NO_TWO_PHASE = "it knows the requests of KIP-939 and does not keep what was prepared"
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
@@ -23,16 +25,6 @@ VERSIONS = pytest.mark.parametrize("version", [1, 2])
 def faulty(open_broker: OpenBroker) -> Iterator[TestBroker]:
     with open_broker(TWO_PHASE) as broker:
         yield broker
-
-
-@pytest.fixture
-def served(faulty: TestBroker) -> Iterator[TestBroker]:
-    yield faulty
-    faulty.reset()
-
-
-def values(broker: TestBroker, topic: str) -> list[bytes | None]:
-    return [record.value for record in broker.records(topic)]
 
 
 def visible(broker: TestBroker, topic: str, count: int) -> list[bytes | None]:

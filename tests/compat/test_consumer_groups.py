@@ -11,10 +11,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from ottla.testing import TestBroker
-from tests.compat.group_crowd import Crowd, overlaps
+from tests.compat.group_crowd import Crowd, overlaps, watched_crowd, write_to_each
 
 PARTITION_COUNT = 4
-RECORDS_EACH = 20
 TIMEOUT_S = 30
 NEW: dict[str, Any] = {"client": "confluent-kafka", "is_new": True}
 OLD: dict[str, Any] = {"client": "confluent-kafka", "cooperative": True}
@@ -39,19 +38,8 @@ def broker() -> Iterator[TestBroker]:
 
 @pytest.fixture
 def crowd(broker: TestBroker, topic: str) -> Iterator[Crowd]:
-    broker.create_topic(topic, partitions=PARTITION_COUNT)
-    with Crowd(broker.bootstrap_servers, f"group-of-{topic}", topic) as crowd:
+    with watched_crowd(broker, topic, PARTITION_COUNT) as crowd:
         yield crowd
-        assert overlaps(crowd.ownerships()) == []
-        assert [member.errors for member in crowd.members if member.errors] == []
-
-
-def write(broker: TestBroker, topic: str) -> int:
-    """Write some records to each partition; return how many."""
-    for number in range(RECORDS_EACH):
-        for partition in range(PARTITION_COUNT):
-            broker.produce(topic, str(number), partition=partition)
-    return RECORDS_EACH * PARTITION_COUNT
 
 
 def described(broker: TestBroker, group: str) -> Any:
@@ -62,17 +50,17 @@ def described(broker: TestBroker, group: str) -> Any:
 def test_members_share_the_partitions_and_miss_nothing(
     broker: TestBroker, crowd: Crowd, topic: str
 ) -> None:
-    count = write(broker, topic)
+    count = write_to_each(broker, topic, PARTITION_COUNT)
     first = crowd.start(**NEW)
     crowd.wait_for_shares(4)
     crowd.wait_for_records(count)
     crowd.start(**NEW)
     crowd.wait_for_shares(2, 2)
-    count += write(broker, topic)
+    count += write_to_each(broker, topic, PARTITION_COUNT)
     crowd.wait_for_records(count)
     crowd.leave(first)
     crowd.wait_for_shares(0, 4)
-    count += write(broker, topic)
+    count += write_to_each(broker, topic, PARTITION_COUNT)
     crowd.wait_for_records(count)
     assert len(crowd.records_read()) == count
 
@@ -83,10 +71,10 @@ def test_who_is_killed_is_missed_and_its_share_goes_on(
     crowd.start(**NEW)
     victim = crowd.start(**NEW)
     crowd.wait_for_shares(2, 2)
-    count = write(broker, topic)
+    count = write_to_each(broker, topic, PARTITION_COUNT)
     crowd.wait_for_records(count)
     crowd.kill(victim)
-    count += write(broker, topic)
+    count += write_to_each(broker, topic, PARTITION_COUNT)
     crowd.wait_for_shares(0, 4)
     crowd.wait_for_records(count)
 
@@ -111,11 +99,11 @@ def test_a_group_goes_on_after_the_broker_was_killed(topic: str) -> None:
             crowd.start(**NEW)
             crowd.start(**NEW)
             crowd.wait_for_shares(2, 2)
-            count = write(broker, topic)
+            count = write_to_each(broker, topic, PARTITION_COUNT)
             crowd.wait_for_records(count)
             broker.crash()
             broker.restart()
-            count += write(broker, topic)
+            count += write_to_each(broker, topic, PARTITION_COUNT)
             crowd.wait_for_records(count)
             assert overlaps(crowd.ownerships()) == []
 
@@ -133,7 +121,7 @@ def test_a_static_member_comes_back_to_what_it_had(topic: str) -> None:
             crowd.leave(gone)
             back = crowd.start(**NEW, instance_id="comes-back")
             crowd.wait_for_shares(0, 2, 2)
-            crowd.wait_for_records(write(broker, topic))
+            crowd.wait_for_records(write_to_each(broker, topic, PARTITION_COUNT))
             assert back.owned == share
             assert stayed.assignment_count == assignment_count
 
@@ -143,11 +131,11 @@ def test_a_classic_group_moves_to_the_new_protocol_and_back_member_by_member(
 ) -> None:
     old = crowd.start(**OLD)
     crowd.wait_for_shares(4)
-    count = write(broker, topic)
+    count = write_to_each(broker, topic, PARTITION_COUNT)
     crowd.wait_for_records(count)
     new = crowd.start(**NEW)
     crowd.wait_for_shares(2, 2)
-    count += write(broker, topic)
+    count += write_to_each(broker, topic, PARTITION_COUNT)
     crowd.wait_for_records(count)
     crowd.leave(old)
     crowd.wait_for_shares(0, 4)
@@ -155,7 +143,7 @@ def test_a_classic_group_moves_to_the_new_protocol_and_back_member_by_member(
     crowd.wait_for_shares(0, 2, 2)
     crowd.leave(new)
     crowd.wait_for_shares(0, 0, 4)
-    count += write(broker, topic)
+    count += write_to_each(broker, topic, PARTITION_COUNT)
     crowd.wait_for_records(count)
 
 

@@ -34,6 +34,8 @@ CONVENIENT_DEFAULTS: Final = {
 """Field and difference: the only ones that we chose.  None of them is visible on the wire."""
 
 OWN_FIELDS: Final = {
+    ("ConsumerGroupDescribeRequest", "include_story"),
+    ("ConsumerGroupDescribeResponse", "groups.story"),
     ("DescribeGroupsRequest", "include_story"),
     ("DescribeGroupsResponse", "groups.story"),
 }

@@ -75,12 +75,13 @@ def quiet(driver: Any) -> Iterator[None]:
 
 
 def wait_for_text(driver: Any, text: str) -> None:
+    from selenium.common.exceptions import StaleElementReferenceException
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
 
-    WebDriverWait(driver, WAIT_S).until(
-        lambda driver: text in driver.find_element(By.TAG_NAME, "body").text
-    )
+    # While a page goes, what was found on it may be stale: look again.
+    patient = WebDriverWait(driver, WAIT_S, ignored_exceptions=[StaleElementReferenceException])
+    patient.until(lambda driver: text in driver.find_element(By.TAG_NAME, "body").text)
 
 
 def picture(driver: Any, name: str) -> None:

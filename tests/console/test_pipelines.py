@@ -11,7 +11,7 @@ from ottla.broker.embedded import Broker
 from ottla.model import TopicPartition
 from ottla.pipeline.progress import StepProgress
 from ottla.pipeline.state import State, StateFolder
-from ottla.spark.sink.decisions import SETTLED_KEY, Decision, Identity, Names, Participant
+from ottla.spark.sink.decisions import SETTLED_PREFIX, Decision, Identity, Names, Participant
 from tests.console.browsing import wait_for
 
 
@@ -41,7 +41,7 @@ def sink_id(broker: Broker, topic: str) -> str:
     with ottla.Producer(broker.bootstrap_servers) as producer:
         for told in (decision(name, 1, 30), decision(name, 2, 5, 6)):
             producer.send(place.topic, told.encode(), key=told.key, partition=0)
-        producer.send(place.topic, b"whatever", key=SETTLED_KEY, partition=0)
+        producer.send(place.topic, b"whatever", key=SETTLED_PREFIX + b"2", partition=0)
     return name
 
 

@@ -1,27 +1,16 @@
 """The whole broker under faults: nothing it promised may be lost, shown twice, or taken back."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from ottla.broker.flusher import Flusher
 from ottla.testing.simulation import Simulation, seeds
+from tests.simulation.determinism import hashes_elsewhere
 from tests.simulation.nemesis import Fault
 from tests.simulation.workload import Workload
 
 COMPARED_SEEDS = (1, 2, 3)
-PRINT_HASHES = f"""
-from ottla.testing.simulation import Simulation
-from tests.simulation.workload import Workload
-for seed in {COMPARED_SEEDS}:
-    with Simulation(seed) as sim:
-        Workload(sim).play()
-        print(sim.trace_hash)
-"""
 
 
 @pytest.mark.parametrize("seed", seeds(160))
@@ -61,19 +50,13 @@ def trace_hash(seed: int) -> str:
 
 
 def test_a_run_does_not_depend_on_the_order_of_sets() -> None:
-    root = Path(__file__).parents[2]
-    answers = {
-        subprocess.run(
-            [sys.executable, "-c", PRINT_HASHES],
-            env=os.environ | {"PYTHONHASHSEED": hash_seed},
-            cwd=root,
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for hash_seed in ("0", "1", "random")
-    }
-    assert answers == {"".join(f"{trace_hash(seed)}\n" for seed in COMPARED_SEEDS)}
+    elsewhere = hashes_elsewhere(
+        "Workload(sim).play()",
+        module="tests.simulation.workload",
+        seeds=COMPARED_SEEDS,
+        hash_seeds=("0", "1", "random"),
+    )
+    assert elsewhere == {tuple(trace_hash(seed) for seed in COMPARED_SEEDS)}
 
 
 def test_the_runs_are_worth_something() -> None:

@@ -30,7 +30,7 @@ from ottla.wire.registry import ApiKey
 from tests.simulation.broker_clients import BROKER, PORT
 from tests.simulation.broker_host import BrokerHost, Serve
 from tests.simulation.journal import Journal
-from tests.simulation.test_client_engine import CLIENT, trouble
+from tests.simulation.trouble import CLIENT, trouble
 
 SEED_COUNT = 6
 TROUBLE_MS = 6_000
@@ -165,7 +165,7 @@ def played(seed: int) -> Counter[str]:
     with Simulation(seed) as sim:
         host = BrokerHost(sim, Journal(), serve=losing_answers(sim))
         sim.loop.create_task(host.keep_running())
-        sim.loop.create_task(trouble(sim, host, TROUBLE_MS))
+        sim.loop.create_task(trouble(sim, host, TROUBLE_MS, pause_s=(0.3, 1.5), crashes=True))
         task = sim.spawn(CLIENT, client)
 
         async def end() -> None:

@@ -23,6 +23,7 @@ from tests.simulation.broker_clients import BROKER, PORT
 from tests.simulation.broker_host import BrokerHost
 from tests.simulation.journal import Journal
 from tests.simulation.test_client_producer import SimulatedProducer, create_topic
+from tests.simulation.trouble import trouble
 
 TOPIC = "orders"
 PARTITIONS = 2
@@ -116,24 +117,6 @@ async def read_for_ever(
             await asyncio.sleep(0.05)
 
 
-async def trouble(sim: Simulation, host: BrokerHost, until_ms: float) -> None:
-    """Kill, stop, reset and cut, again and again."""
-    rng = sim.stream("trouble")
-    while sim.loop.time() * 1000 < until_ms:
-        await asyncio.sleep(rng.uniform(0.2, 1.2))
-        match rng.randrange(4):
-            case 0 if host.is_running:
-                sim.kill(BROKER)
-            case 1:
-                host.stop()
-            case 2:
-                sim.network.reset(rng.choice(MEMBERS), BROKER)
-            case _:
-                sim.network.cut([rng.choice(MEMBERS)], [BROKER], one_way=rng.random() < 0.5)
-                await asyncio.sleep(rng.uniform(0.1, 1.5))
-                sim.network.heal()
-
-
 def run(seed: int, **options: Any) -> Ledger:
     ledger = Ledger()
     settings: dict[str, Any] = {
@@ -154,7 +137,7 @@ def run(seed: int, **options: Any) -> Ledger:
     with Simulation(seed) as sim:
         host = BrokerHost(sim, Journal(), settings=broker_settings)
         sim.loop.create_task(host.keep_running())
-        sim.loop.create_task(trouble(sim, host, TROUBLE_MS))
+        sim.loop.create_task(trouble(sim, host, TROUBLE_MS, pause_s=(0.2, 1.2), clients=MEMBERS))
         tasks = [sim.spawn("writer", lambda ports: write(ports, ledger))]
 
         def member(name: str) -> Callable[[Ports], Coroutine[Any, Any, None]]:

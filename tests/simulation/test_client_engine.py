@@ -33,10 +33,10 @@ from ottla.wire.messages.list_offsets import (
 from tests.simulation.broker_clients import BROKER, PORT
 from tests.simulation.broker_host import BrokerHost
 from tests.simulation.journal import Journal
+from tests.simulation.trouble import CLIENT, trouble
 
 CALM_MS = 60_000
 TROUBLE_MS = 6_000
-CLIENT = "client"
 TOPICS = ("orders", "bills", "notes")
 TIMEOUT_MS = 2_500
 SLACK_MS = 2
@@ -139,26 +139,6 @@ async def persist(ask: Callable[[], Awaitable[None]], worker: Worker, deadline_m
             return
 
 
-async def trouble(sim: Simulation, host: BrokerHost, until_ms: float) -> None:
-    """Crash, kill, stop and cut, again and again."""
-    rng = sim.stream("trouble")
-    while sim.loop.time() * 1000 < until_ms:
-        await asyncio.sleep(rng.uniform(0.3, 1.5))
-        match rng.randrange(5):
-            case 0 if host.is_running:
-                sim.crash(BROKER)
-            case 1 if host.is_running:
-                sim.kill(BROKER)
-            case 2:
-                host.stop()
-            case 3:
-                sim.network.reset(CLIENT, BROKER)
-            case _:
-                sim.network.cut([CLIENT], [BROKER], one_way=rng.random() < 0.5)
-                await asyncio.sleep(rng.uniform(0.1, 2))
-                sim.network.heal()
-
-
 @pytest.mark.parametrize("seed", seeds(12))
 def test_an_engine_gets_through_all_the_trouble_its_broker_has(seed: int) -> None:
     outcome: list[Worker] = []
@@ -181,7 +161,7 @@ def test_an_engine_gets_through_all_the_trouble_its_broker_has(seed: int) -> Non
     with Simulation(seed) as sim:
         host = BrokerHost(sim, Journal())
         sim.loop.create_task(host.keep_running())
-        sim.loop.create_task(trouble(sim, host, TROUBLE_MS))
+        sim.loop.create_task(trouble(sim, host, TROUBLE_MS, pause_s=(0.3, 1.5), crashes=True))
         task = sim.spawn(CLIENT, client)
 
         async def end() -> None:

@@ -30,8 +30,8 @@ from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchRespons
 from tests.simulation.broker_clients import BROKER, PORT
 from tests.simulation.broker_host import BrokerHost
 from tests.simulation.journal import Journal
+from tests.simulation.trouble import CLIENT, trouble
 
-CLIENT = "client"
 TOPIC = "orders"
 PARTITIONS = 2
 TROUBLE_MS = 5_000
@@ -117,24 +117,6 @@ async def read_all(producer: AsyncProducer[Any, Any], partition: int) -> list[tu
             return found
 
 
-async def trouble(sim: Simulation, host: BrokerHost, until_ms: float) -> None:
-    """Kill, stop, reset and cut, again and again."""
-    rng = sim.stream("trouble")
-    while sim.loop.time() * 1000 < until_ms:
-        await asyncio.sleep(rng.uniform(0.1, 0.8))
-        match rng.randrange(4):
-            case 0 if host.is_running:
-                sim.kill(BROKER)
-            case 1:
-                host.stop()
-            case 2:
-                sim.network.reset(CLIENT, BROKER)
-            case _:
-                sim.network.cut([CLIENT], [BROKER], one_way=rng.random() < 0.5)
-                await asyncio.sleep(rng.uniform(0.1, 1.5))
-                sim.network.heal()
-
-
 def run(seed: int, **options: Any) -> Ledger:
     ledger = Ledger()
 
@@ -149,7 +131,7 @@ def run(seed: int, **options: Any) -> Ledger:
     with Simulation(seed) as sim:
         host = BrokerHost(sim, Journal())
         sim.loop.create_task(host.keep_running())
-        sim.loop.create_task(trouble(sim, host, TROUBLE_MS))
+        sim.loop.create_task(trouble(sim, host, TROUBLE_MS, pause_s=(0.1, 0.8)))
         task = sim.spawn(CLIENT, client)
 
         async def end() -> None:

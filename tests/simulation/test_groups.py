@@ -1,29 +1,18 @@
 """A consumer group under faults: what it may never get wrong, and how soon it must recover."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from ottla.testing.simulation import Simulation, seeds
+from tests.simulation.determinism import hashes_elsewhere
 from tests.simulation.group_nemesis import MemberFault
 from tests.simulation.group_workload import GroupWorkload
 from tests.simulation.nemesis import Fault
 
 SEED_COUNT = 20
 COMPARED_SEEDS = (1, 2)
-PRINT_HASHES = f"""
-from ottla.testing.simulation import Simulation
-from tests.simulation.group_workload import GroupWorkload
-for seed in {COMPARED_SEEDS}:
-    with Simulation(seed) as sim:
-        GroupWorkload(sim).play()
-        print(sim.trace_hash)
-"""
 
 
 @cache
@@ -53,19 +42,10 @@ def trace_hash(seed: int) -> str:
 
 
 def test_a_run_of_a_group_does_not_depend_on_the_order_of_sets() -> None:
-    root = Path(__file__).parents[2]
-    answers = {
-        subprocess.run(
-            [sys.executable, "-c", PRINT_HASHES],
-            env=os.environ | {"PYTHONHASHSEED": hash_seed},
-            cwd=root,
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for hash_seed in ("0", "random")
-    }
-    assert answers == {"".join(f"{trace_hash(seed)}\n" for seed in COMPARED_SEEDS)}
+    elsewhere = hashes_elsewhere(
+        "GroupWorkload(sim).play()", module="tests.simulation.group_workload", seeds=COMPARED_SEEDS
+    )
+    assert elsewhere == {tuple(trace_hash(seed) for seed in COMPARED_SEEDS)}
 
 
 def test_the_runs_of_groups_are_worth_something() -> None:

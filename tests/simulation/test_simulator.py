@@ -1,9 +1,6 @@
 """The simulator itself: the same seed is the same run, and sabotage does not go unnoticed."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,18 +11,10 @@ from ottla.testing.disk import PowerLoss
 from ottla.testing.history import Outcome, check
 from ottla.testing.loop import Order, StuckError
 from ottla.testing.simulation import Simulation, seeds
+from tests.simulation.determinism import hashes_elsewhere
 from tests.simulation.little_log import Sabotage, play
 
 SABOTAGED_SEEDS = range(30)
-
-PRINT_HASHES = """
-from ottla.testing.simulation import Simulation
-from tests.simulation.little_log import play
-for seed in (1, 2, 3):
-    with Simulation(seed) as sim:
-        play(sim)
-        print(sim.trace_hash)
-"""
 
 
 @pytest.mark.parametrize("seed", seeds(40))
@@ -67,19 +56,13 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 
 def test_a_run_does_not_depend_on_the_order_of_sets() -> None:
-    root = Path(__file__).parents[2]
-    answers = {
-        subprocess.run(
-            [sys.executable, "-c", PRINT_HASHES],
-            env=os.environ | {"PYTHONHASHSEED": hash_seed},
-            cwd=root,
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for hash_seed in ("0", "1", "random")
-    }
-    assert answers == {"".join(f"{trace_hash(seed)}\n" for seed in (1, 2, 3))}
+    elsewhere = hashes_elsewhere(
+        "play(sim)",
+        module="tests.simulation.little_log",
+        seeds=(1, 2, 3),
+        hash_seeds=("0", "1", "random"),
+    )
+    assert elsewhere == {tuple(trace_hash(seed) for seed in (1, 2, 3))}
 
 
 async def idle(ports: Ports) -> None:

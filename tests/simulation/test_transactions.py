@@ -1,29 +1,18 @@
 """Transactions under faults: all of one or nothing of it, each input copied once, nothing hangs."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from ottla.testing.simulation import Simulation, seeds
+from tests.simulation.determinism import hashes_elsewhere
 from tests.simulation.nemesis import Fault
 from tests.simulation.txn_nemesis import EVERY_END, ClientFault, Trouble
 from tests.simulation.txn_workload import TxnWorkload
 
 COMPARED_SEEDS = (1, 2)
-PRINT_HASHES = f"""
-from ottla.testing.simulation import Simulation
-from tests.simulation.txn_workload import TxnWorkload
-for seed in {COMPARED_SEEDS}:
-    with Simulation(seed) as sim:
-        TxnWorkload(sim).play()
-        print(sim.trace_hash)
-"""
 TORN_WITHIN = range(30)
 LATE_ENDS = Trouble(
     faults=frozenset(),
@@ -76,19 +65,10 @@ def test_a_late_commit_tears_the_next_transaction_in_version_1_and_not_in_versio
 
 
 def test_a_run_of_transactions_does_not_depend_on_the_order_of_sets() -> None:
-    root = Path(__file__).parents[2]
-    answers = {
-        subprocess.run(
-            [sys.executable, "-c", PRINT_HASHES],
-            env=os.environ | {"PYTHONHASHSEED": hash_seed},
-            cwd=root,
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for hash_seed in ("0", "random")
-    }
-    assert answers == {"".join(f"{played(seed).trace_hash}\n" for seed in COMPARED_SEEDS)}
+    elsewhere = hashes_elsewhere(
+        "TxnWorkload(sim).play()", module="tests.simulation.txn_workload", seeds=COMPARED_SEEDS
+    )
+    assert elsewhere == {tuple(played(seed).trace_hash for seed in COMPARED_SEEDS)}
 
 
 def test_the_runs_of_transactions_are_worth_something() -> None:

@@ -1,7 +1,7 @@
 """Brokers that break a promise about transactions: the simulation has to find each of them."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace as changed
 from typing import Any, Final, TypeVar
 
@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route
-from ottla.broker.flusher import Flusher
+from ottla.broker.flusher import AfterSync, Flusher
 from ottla.broker.partition import Partition
 from ottla.broker.transactions import Transactions, TransactionShard
 from ottla.coordinator.effects import WriteMarkers
@@ -58,6 +58,11 @@ class AnswersBeforeSync(Flusher):
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         future.set_result(response)
         return future
+
+    def after_sync(self, response: R, if_failed: Callable[[R], R]) -> AfterSync[R]:
+        if not isinstance(response, EndTxnResponse):
+            return super().after_sync(response, if_failed)
+        return response  # type: ignore[return-value]  # which is answered as it is
 
 
 class MarksTooSoon(TransactionShard):

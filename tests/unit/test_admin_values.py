@@ -163,10 +163,11 @@ def test_partitions_are_put_together_by_topic() -> None:
 
 
 def methods(face: type) -> dict[str, str]:
+    looked_up = {name: getattr(face, name) for name in dir(face) if not name.startswith("_")}
     return {
         name: str(inspect.signature(value))
-        for name, value in vars(face).items()
-        if inspect.isfunction(value) and not name.startswith("_")
+        for name, value in looked_up.items()
+        if inspect.isfunction(value)
     }
 
 

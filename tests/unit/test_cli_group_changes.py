@@ -58,6 +58,15 @@ def test_rebalances_between_two_looks_are_all_told() -> None:
     ]
 
 
+def test_a_consumer_group_counts_in_epochs() -> None:
+    led_to = rebalance("bob", NOW_MS - 900, NOW_MS - 200)
+    before = sight(told=story(), is_classic=False)
+
+    ((_, text),) = news(before, sight(told=story(rebalances=[led_to]), is_classic=False))
+
+    assert text == "rebalance led to epoch 4 in 0.7 s, set off by bob (bob.example): it joined"
+
+
 def test_the_end_of_a_rebalance_is_news_and_one_that_was_overtaken_says_so() -> None:
     began = rebalance("eve", NOW_MS - 100)
     ended = rebalance("eve", NOW_MS - 100, NOW_MS)

@@ -1,9 +1,9 @@
-"""`ottla why group`: what a group as a whole waits for, by its story, its state or its epochs."""
+"""`ottla why group`: what a classic group as a whole waits for, by its story or its state."""
 
 import pytest
 
-from ottla.cli.why.group_waits import OFTEN, waits
-from ottla.model import TopicPartition
+from ottla.cli.why.group_waits import waits
+from ottla.cli.why.told import OFTEN
 from tests.group_sights import NOW_MS, ORDERS, member, rebalance, sight, story
 
 ADA, BOB = member("ada", ORDERS), member("bob")
@@ -116,33 +116,3 @@ def test_a_group_that_rebalances_all_the_time_is_told_who_does_it() -> None:
 
     assert finding.code == "rebalances_often"
     assert f"{OFTEN} times by bob (bob.example): its session timed out" in finding.text
-
-
-def test_a_consumer_group_waits_for_members_to_give_up_partitions() -> None:
-    other = TopicPartition("orders", 1)
-    keeps = member("ada", ORDERS, other, epoch=4, target=(ORDERS,))
-    follows = member("bob", epoch=4, target=(other,))
-    done = member("eve", epoch=5, target=())
-
-    revocation, epoch = waits(
-        sight(
-            state="Reconciling",
-            is_classic=False,
-            generation=5,
-            members=[keeps, follows, done],
-        )
-    )
-
-    assert revocation.text == "It waits for ada (ada.example) to give up orders-1."
-    assert revocation.partitions == (other,)
-    assert epoch.members == ("bob",)
-    assert epoch.text == (
-        "bob (bob.example) is at epoch 4 and has to follow to 5; orders-1 will be its own."
-    )
-
-
-def test_a_consumer_group_waits_for_its_coordinator_to_assign() -> None:
-    (finding,) = waits(sight(state="Assigning", is_classic=False, members=[ADA]))
-
-    assert finding.code == "waits_for_assignment"
-    assert list(waits(sight(is_classic=False, members=[ADA]))) == []

@@ -15,6 +15,7 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from ottla.wire.schema import replace
 from tests.broker_fixture import each_version
 from tests.broker_office import Office, play
 from tests.group_samples import GROUP, TOPIC
@@ -93,6 +94,21 @@ def test_groups_are_described_one_by_one(version: int) -> None:
         assert group.authorized_operations > 0
         assert nobody.error_code == ErrorCode.GROUP_ID_NOT_FOUND
         assert nobody.authorized_operations == -(2**31)
+
+    play(scenario)
+
+
+@each_version(ConsumerGroupDescribeRequest)
+def test_a_story_is_told_to_those_who_ask_for_it(version: int) -> None:
+    async def scenario(office: Office) -> None:
+        office.broker.create(TOPIC, partition_count=1)
+        await office.ask(join(), 1)
+
+        silent = await office.ask(describe(), version)
+        told = await office.ask(replace(describe(), include_story=True), version)
+
+        assert silent.groups[0].story is None
+        assert [r.reason for r in told.groups[0].story.rebalances] == ["it joined"]
 
     play(scenario)
 

@@ -244,3 +244,16 @@ def test_a_plan_refuses_options_that_the_source_would_refuse(
     )
     assert cli.run(["pipeline", "plan", str(file), "--offline", "--quick"]) == cli.UNEXPECTED
     assert "step 'copy': unknown option 'maxOffsetPerTrigger'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", [("plan", "--quick"), ("run",)])
+def test_it_is_said_at_once_if_no_broker_is_there(
+    verb: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(
+        "from ottla import pipeline\n"
+        "copy = pipeline.sql('SELECT * FROM raw', source='raw', sink='copy')\n"
+    )
+    assert cli.run(["pipeline", *verb, str(file), "-b", "localhost:1"]) == 3
+    assert "localhost:1: Connection refused" in capsys.readouterr().err

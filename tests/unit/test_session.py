@@ -11,6 +11,7 @@ import pytest
 from ottla.broker.complaints import Complaints
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route
+from ottla.broker.meters import Meters
 from ottla.broker.read_budget import ReadBudget
 from ottla.broker.session import Session
 from ottla.wire.frame import FrameReader, scratch_buffer, with_size
@@ -54,6 +55,7 @@ def served_by(handler: Callable[[Any, Any], Any], *, max_in_flight: int) -> tupl
         max_queued_bytes=1000,
         budget=ReadBudget(0),
         complaints=Complaints(asyncio.get_running_loop().time),
+        meters=Meters(),
         make_context=lambda session, version, client_id: cast(
             Context, SimpleNamespace(version=version, client_id=client_id)
         ),

@@ -145,7 +145,7 @@ def test_csv_is_read_by_position() -> None:
     ]
 
 
-@pytest.mark.parametrize("bad", [b"", b"x,a", b"1", b"1,a,b", b'1,"a', b"1,a\n2,b", b'1,"a\n2,b'])
+@pytest.mark.parametrize("bad", [b"", b"x,a", b"1", b"1,a,b", b'1,"a', b"1,a\n2,b", b"1,a\n9,2,b"])
 def test_a_broken_row_of_csv_harms_no_neighbor(bad: bytes) -> None:
     result = decoded(values(b"0,a", bad, b"1,b", b'2,"c"'), ORDER, CSV)
 

@@ -234,6 +234,17 @@ def test_without_failing_a_deleted_topic_is_left_out() -> None:
     assert list(latest(made, end)["topics"]) == ["bills"]
 
 
+def test_a_topic_that_is_not_subscribed_to_any_more_is_no_loss() -> None:
+    log, clock = FakeLog(orders=10, bills=5), Clock()
+    before = tracker(log, clock, subscribe="orders,bills", startingOffsets="earliest")
+    end = latest(before, before.initial())
+    log.delete("bills")
+
+    after = latest(tracker(log, clock, subscribe="orders"), end)
+
+    assert list(after["topics"]) == ["orders"]
+
+
 def test_a_log_that_is_shorter_than_the_query_is_a_loss() -> None:
     log, clock, end = running()
     log.ends[orders(0)] = 7

@@ -34,7 +34,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "console": ("ottla.cli.console", "Show a cluster in a browser."),
     "consume": ("ottla.cli.consume", "Print the records of topics."),
     "demo": ("ottla.cli.demo.group", "Show a pipeline, or a broker, that is killed at work."),
-    "doctor": ("ottla.cli.doctor.group", "Say what is missing here, and how to get it."),
+    "doctor": ("ottla.cli.doctor.group", "Say what is missing on this machine, and how to get it."),
     "group": ("ottla.cli.group.group", "Show, move and delete consumer groups."),
     "log": ("ottla.cli.log.group", "Look into the files of a data directory."),
     "pipeline": ("ottla.cli.pipeline.group", "Run pipelines on Spark, and see how they do."),

@@ -47,7 +47,7 @@ What may be relied on:
 - A lost connection, and every RefreshError told to `hear` (`call` and `repeat` do), makes the
   engine refresh metadata and forget coordinators.  Who uses `ask` or `post` tells `hear` himself.
 - Coordinators of groups have a connection of their own ("lane"), so heartbeats never wait behind a
-  fetch; `lane=` does the same for anything else.
+  fetch; `lane=` does the same for anything else, such as joins, which a broker holds.
 - Records in an answer are views of a buffer that belongs to that answer alone, as long as there is
   a view of it.
 - Tasks of a client are started with `Engine.spawn`.  A crash is logged, and closes the client.

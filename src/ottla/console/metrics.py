@@ -5,8 +5,7 @@ not have begins with `ottla_`.  Everything comes from the last sample: a scrape 
 nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,13 +13,7 @@ from starlette.responses import Response
 from ottla.client.admin.lag import GroupLag
 from ottla.console.history import Sample
 from ottla.console.sampling import Sampler
-
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
-
-Labels = Mapping[str, object]
-Series = Iterable[tuple[Labels, float]]
+from ottla.exposition import CONTENT_TYPE, Labels, family
 
 
 async def metrics(request: Request) -> Response:
@@ -28,14 +21,14 @@ async def metrics(request: Request) -> Response:
     sampler: Sampler = request.app.state.sampler
     sample = sampler.history.newest
     up = 1 if sample is not None and not sampler.trouble else 0
-    text = _family("ottla_cluster_up", "Whether the cluster answers", [({}, up)])
+    text = family("ottla_cluster_up", "Whether the cluster answers", [({}, up)])
     if sample is not None:
         text += "".join(_families(sample))
     return Response(text, media_type=CONTENT_TYPE)
 
 
 def _families(sample: Sample) -> Iterator[str]:
-    gauge = _family
+    gauge = family
     topics = sample.topics.items()
     yield gauge("kafka_brokers", "Brokers in the cluster", [({}, sample.broker_count)])
     yield gauge(
@@ -86,7 +79,7 @@ def _group_families(lags: Mapping[str, GroupLag]) -> Iterator[str]:
     def labels(group: str, topic: str, partition: int) -> Labels:
         return {"consumergroup": group, "topic": topic, "partition": partition}
 
-    yield _family(
+    yield family(
         "kafka_consumergroup_members",
         "Members that own a partition",
         [
@@ -94,17 +87,17 @@ def _group_families(lags: Mapping[str, GroupLag]) -> Iterator[str]:
             for group, lag in sorted(lags.items())
         ],
     )
-    yield _family(
+    yield family(
         "kafka_consumergroup_current_offset",
         "What a group has committed",
         [(labels(g, *p.tp), p.committed) for g, p in places if p.committed is not None],
     )
-    yield _family(
+    yield family(
         "kafka_consumergroup_lag",
         "Records that a group has not committed",
         [(labels(g, *p.tp), p.lag) for g, p in places if p.lag is not None],
     )
-    yield _family(
+    yield family(
         "kafka_consumergroup_lag_seconds",
         "Age of the oldest record that a group has not committed",
         [
@@ -113,7 +106,7 @@ def _group_families(lags: Mapping[str, GroupLag]) -> Iterator[str]:
             if p.time_lag is not None
         ],
     )
-    yield _family(
+    yield family(
         "kafka_consumergroup_lag_sum",
         "Records of a topic that a group has not committed",
         [
@@ -129,16 +122,3 @@ def _sums(lag: GroupLag) -> dict[str, int]:
     for part in lag.partitions:
         sums[part.tp.topic] = sums.get(part.tp.topic, 0) + (part.lag or 0)
     return sums
-
-
-def _family(name: str, text: str, series: Series) -> str:
-    lines = [f"# HELP {name} {text}\n# TYPE {name} gauge\n"]
-    lines += [f"{name}{_labels(labels)} {value!r}\n" for labels, value in series]
-    return "".join(lines)
-
-
-def _labels(labels: Labels) -> str:
-    if not labels:
-        return ""
-    pairs = (f'{name}="{str(value).translate(_ESCAPES)}"' for name, value in labels.items())
-    return "{" + ",".join(pairs) + "}"

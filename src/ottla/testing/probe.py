@@ -70,6 +70,7 @@ class Probe:
             client_id=client_id,
             default_api_timeout_ms=PATIENCE_MS,
             connections_max_idle_ms=-1,
+            retry_backoff_ms=1,  # the pause between two looks at the metadata, too
         )
         self._now_ms = now_ms
         self._engine = Engine(config, real_ports(), creates_topics=True)

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
+import pytest
+
 from ottla.spark.sink.decisions import read_ledger
 from ottla.spark.sink.faults import FOLDER_VARIABLE, REACHED, RESUME
 from tests.broker.served import ServedBroker
@@ -117,13 +119,10 @@ class Program:
 
 def tell(folder: Path) -> Story:
     """Let it all happen."""
-    os.environ[FOLDER_VARIABLE] = str(folder / "faults")
     (folder / "faults").mkdir()
-    try:
-        with ExitStack() as stack:
-            return _tell(folder, stack)
-    finally:
-        del os.environ[FOLDER_VARIABLE]
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        patch.setenv(FOLDER_VARIABLE, str(folder / "faults"))
+        return _tell(folder, stack)
 
 
 def _tell(folder: Path, stack: ExitStack) -> Story:

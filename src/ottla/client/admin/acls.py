@@ -5,7 +5,7 @@ are those of Kafka's own tools, in lower case.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from ottla.client.admin.calling import Caller, passing_error
 from ottla.client.admin.outcomes import all_or_raise, outcome_of
@@ -15,10 +15,16 @@ from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest, Crea
 from ottla.wire.messages.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ottla.wire.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 
 _ANY: Final = 1
 RESOURCES: Final[Mapping[str, int]] = {
@@ -122,31 +128,11 @@ async def describe_acls(caller: Caller, which: AclFilter | None = None) -> list[
     """
     wanted = which or AclFilter()
     answer = await caller.call(
-        DescribeAclsRequest(
-            resource_type_filter=_number(RESOURCES, wanted.resource, "resource"),
-            resource_name_filter=wanted.name,
-            pattern_type_filter=_number(PATTERNS, wanted.pattern, "pattern"),
-            principal_filter=wanted.principal,
-            host_filter=wanted.host,
-            operation=_number(OPERATIONS, wanted.operation, "operation"),
-            permission_type=_number(PERMISSIONS, wanted.permission, "permission"),
-        ),
+        DescribeAclsRequest(**_filtering(wanted)),
         DescribeAclsResponse,
     )
     raise_for_code(answer.error_code, answer.error_message or "describing ACLs")
-    return [
-        Acl(
-            principal=acl.principal,
-            operation=_word(OPERATIONS, acl.operation),
-            resource=_word(RESOURCES, resource.resource_type),
-            name=resource.resource_name,
-            permission=_word(PERMISSIONS, acl.permission_type),
-            pattern=_word(PATTERNS, resource.pattern_type),
-            host=acl.host,
-        )
-        for resource in answer.resources
-        for acl in resource.acls
-    ]
+    return [_acl_of(resource, acl) for resource in answer.resources for acl in resource.acls]
 
 
 async def delete_acls(caller: Caller, *filters: AclFilter) -> list[Acl]:
@@ -158,18 +144,7 @@ async def delete_acls(caller: Caller, *filters: AclFilter) -> list[Acl]:
     if not filters:
         return []
     request = DeleteAclsRequest(
-        filters=tuple(
-            DeleteAclsFilter(
-                resource_type_filter=_number(RESOURCES, wanted.resource, "resource"),
-                resource_name_filter=wanted.name,
-                pattern_type_filter=_number(PATTERNS, wanted.pattern, "pattern"),
-                principal_filter=wanted.principal,
-                host_filter=wanted.host,
-                operation=_number(OPERATIONS, wanted.operation, "operation"),
-                permission_type=_number(PERMISSIONS, wanted.permission, "permission"),
-            )
-            for wanted in filters
-        )
+        filters=tuple(DeleteAclsFilter(**_filtering(wanted)) for wanted in filters)
     )
     answer = await caller.call(
         request,
@@ -187,20 +162,41 @@ def _deleted(wanted: AclFilter, result: DeleteAclsFilterResult) -> list[Acl] | O
     found: list[Acl] = []
     outcome = outcome_of(result.error_code, result.error_message or str(wanted), found)
     for told in result.matching_acls:
-        acl = Acl(
-            principal=told.principal,
-            operation=_word(OPERATIONS, told.operation),
-            resource=_word(RESOURCES, told.resource_type),
-            name=told.resource_name,
-            permission=_word(PERMISSIONS, told.permission_type),
-            pattern=_word(PATTERNS, told.pattern_type),
-            host=told.host,
-        )
+        acl = _acl_of(told, told)
         failure = outcome_of(told.error_code, told.error_message or str(acl), acl)
         if isinstance(failure, OttlaError):
             return failure
         found.append(failure)
     return outcome
+
+
+def _filtering(wanted: AclFilter) -> dict[str, Any]:
+    """The fields that all requests with a filter have."""
+    return {
+        "resource_type_filter": _number(RESOURCES, wanted.resource, "resource"),
+        "resource_name_filter": wanted.name,
+        "pattern_type_filter": _number(PATTERNS, wanted.pattern, "pattern"),
+        "principal_filter": wanted.principal,
+        "host_filter": wanted.host,
+        "operation": _number(OPERATIONS, wanted.operation, "operation"),
+        "permission_type": _number(PERMISSIONS, wanted.permission, "permission"),
+    }
+
+
+def _acl_of(
+    resource: DescribeAclsResource | DeleteAclsMatchingAcl,
+    acl: AclDescription | DeleteAclsMatchingAcl,
+) -> Acl:
+    """A rule in an answer; some have the resource beside it, and some in it."""
+    return Acl(
+        principal=acl.principal,
+        operation=_word(OPERATIONS, acl.operation),
+        resource=_word(RESOURCES, resource.resource_type),
+        name=resource.resource_name,
+        permission=_word(PERMISSIONS, acl.permission_type),
+        pattern=_word(PATTERNS, resource.pattern_type),
+        host=acl.host,
+    )
 
 
 def _number(words: Mapping[str, int], word: str | None, what: str) -> int:

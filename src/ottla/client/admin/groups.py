@@ -263,7 +263,7 @@ async def _describe_consumer_group(caller: Caller, group_id: str) -> GroupInfo:
     try:
         answer = await caller.call(
             ConsumerGroupDescribeRequest(
-                group_ids=(group_id,), include_authorized_operations=False
+                group_ids=(group_id,), include_authorized_operations=False, include_story=True
             ),
             ConsumerGroupDescribeResponse,
             to=coordinator_of(group_id),
@@ -282,6 +282,7 @@ async def _describe_consumer_group(caller: Caller, group_id: str) -> GroupInfo:
         assignor=group.assignor_name,
         coordinator=await _coordinator_id(caller, group_id),
         epoch=group.group_epoch,
+        story=None if group.story is None else story_of(group.story),
         members=tuple(_consumer_member(member) for member in group.members),
     )
 

@@ -1,4 +1,4 @@
-"""What the coordinator of a classic group remembers: whom it waits for, and why it rebalanced.
+"""What the coordinator of a group remembers: whom it waits for, and why it rebalanced.
 
 Ottla's brokers tell it; others skip the question.  Times are milliseconds since 1970 by the clock
 of the coordinator, which also says what time it has: our own clock may be another.
@@ -17,6 +17,9 @@ _AWAITED: Final[Mapping[int, str]] = {
     wire.Awaited.ASSIGNMENT: "assignment",
     wire.Awaited.SYNC: "sync",
     wire.Awaited.HEARTBEAT: "heartbeat",
+    wire.Awaited.REVOCATION: "revocation",
+    wire.Awaited.EPOCH: "epoch",
+    wire.Awaited.RETURN: "return",
 }
 
 
@@ -27,7 +30,9 @@ class AwaitedMember:
     member_id: str
     what: str
     """join (again), first join (with the id that it was given), assignment (it is the leader, who
-    shares out the partitions), sync (asking for its own), or heartbeat (it is silent)."""
+    shares out the partitions), sync (asking for its own), or heartbeat (it is silent).  In a
+    consumer group also revocation (to give up partitions), epoch (to follow to that of the group),
+    or return (of a static member that left for a while)."""
     since_ms: int | None
     """None: longer than the coordinator remembers."""
     until_ms: int | None
@@ -42,7 +47,7 @@ class Rebalance:
     ended_ms: int | None
     """None: it goes on."""
     generation: int | None
-    """That it led to; None: the next rebalance came first."""
+    """That it led to, in a consumer group the epoch; None: the next rebalance came first."""
     member_id: str | None
     """Who set it off; None: the coordinator."""
     client_id: str

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from ottla.client.consumer.face import CLOSE_TIMEOUT_S, Face
+from ottla.client.consumer.face import Face
 from ottla.client.consumer.plugs import RebalanceListener
 from ottla.client.consumer.reading import Place, places_of
 from ottla.client.consumer.subscription import subscription_of
@@ -22,7 +22,6 @@ from ottla.client.records import (
     offsets_of,
 )
 from ottla.client.serdes import K, V
-from ottla.errors import OttlaError
 from ottla.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -234,21 +233,7 @@ class AsyncConsumer(Face[K, V]):
         What was handed out last does not count as processed: nobody asked for more after it.
         Raises what went wrong with that commit, after everything is closed.
         """
-        if trouble := await self._close(is_clean=False, timeout=timeout):
-            raise trouble
-
-    async def _close(self, *, is_clean: bool, timeout: float | None = None) -> OttlaError | None:
-        if self._is_closed:
-            return None
-        self._is_closed = True
-        timeout_s = CLOSE_TIMEOUT_S if timeout is None else timeout
-        reading, trouble = self._reading, None
-        try:
-            if reading.core.is_started and not self._driver.is_over:
-                trouble = await reading.last_words(is_clean=is_clean, timeout_s=timeout_s)
-        finally:
-            await self._driver.close_async(reading.core.finish(), timeout_s)
-        return trouble
+        await self._end(is_clean=False, timeout_s=timeout)
 
     async def __aenter__(self) -> Self:
         await self._driver.run_async(self._reading.core.connect())
@@ -261,15 +246,7 @@ class AsyncConsumer(Face[K, V]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is None:
-            if trouble := await self._close(is_clean=True):
-                raise trouble
-            return
-        try:
-            trouble = await self._close(is_clean=False)
-        except OttlaError as late:
-            trouble = late
-        self._inquiries.tell(trouble)
+        await self._leave(error)
 
     async def _ask(self, work: Coroutine[Any, Any, T]) -> T:
         await self._begin()

@@ -25,6 +25,10 @@ class Caller(Protocol):
         """Run `work` on the I/O thread, and wait for it."""
         ...
 
+    async def close(self, last: Work[None], timeout_s: float) -> None:
+        """Do `last` on the I/O thread, and end it; see `Driver.close_blocking`."""
+        ...
+
     async def listen(self, timeout_s: float) -> None:
         """Wait until the bell rings, or for so long."""
         ...
@@ -58,6 +62,9 @@ class BlockingCaller:
 
     async def run(self, work: Work[T], timeout_s: float | None = None) -> T:
         return self._driver.run_blocking(work, timeout_s)
+
+    async def close(self, last: Work[None], timeout_s: float) -> None:
+        self._driver.close_blocking(last, timeout_s)
 
     async def listen(self, timeout_s: float) -> None:
         try:
@@ -99,6 +106,9 @@ class AsyncCaller:
         self._loop = asyncio.get_running_loop()
         async with asyncio.timeout(timeout_s):
             return await self._driver.run_async(work)
+
+    async def close(self, last: Work[None], timeout_s: float) -> None:
+        await self._driver.close_async(last, timeout_s)
 
     async def listen(self, timeout_s: float) -> None:
         self._loop = asyncio.get_running_loop()

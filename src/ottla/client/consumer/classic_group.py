@@ -8,6 +8,7 @@ while, also while the caller takes his time with a rebalance, and watches `max.p
 import asyncio
 import logging
 from collections.abc import Mapping
+from typing import Final
 
 from ottla.client.consumer.assignors import Member
 from ottla.client.consumer.classic import NO_GENERATION, ClassicMember, Reaction
@@ -32,6 +33,8 @@ from ottla.wire.messages.sync_group import SyncGroupResponse
 
 log = logging.getLogger(__name__)
 
+JOIN_LANE: Final = "join"
+"""A broker holds a join until all have joined; commits and goodbyes must not wait behind it."""
 _JOIN_SLACK_MS = 5_000
 """How long the answer to a join may take beyond the time that the group gives its members."""
 
@@ -162,6 +165,7 @@ class ClassicGroup(Membership):
             self._member.join(topics, owned, reason),
             JoinGroupResponse,
             to=self._to,
+            lane=JOIN_LANE,
             timeout_ms=self._config.max_poll_interval_ms + _JOIN_SLACK_MS,
         )
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -192,6 +196,7 @@ class ClassicGroup(Membership):
             self._member.sync(plan),
             SyncGroupResponse,
             to=self._to,
+            lane=JOIN_LANE,
             timeout_ms=self._config.max_poll_interval_ms + _JOIN_SLACK_MS,
         )
         raise_for_code(answer.error_code, f"sync of {self._to}")
@@ -275,21 +280,11 @@ class ClassicGroup(Membership):
             self._engine.metrics.count("heartbeat-total")
 
     async def _leave_late(self) -> None:
-        log.warning(
-            "leaving group %s: no poll for max.poll.interval.ms = %d; take fewer records at a "
-            "time (max.poll.records), or allow more time",
-            self._config.group_id,
-            self._config.max_poll_interval_ms,
-        )
-        late = self._complaint_about_polls()
+        late = self._complain_about_polls()
         is_static = self._config.group_instance_id is not None
         self._is_lost, self._rejoin_reason = True, "polls again"
         self._give_up_turn(late)
         request = self._member.leave("no poll for max.poll.interval.ms")
         self._member.left()
         if not is_static:
-            try:
-                await self._engine.ask(request, LeaveGroupResponse, to=self._to)
-            except OttlaError as error:
-                self._engine.check_open()
-                log.debug("not told the group that we left: %s", error)
+            await self._say_goodbye(request, LeaveGroupResponse, self._to)

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from ottla.client.consumer.drive import drive
-from ottla.client.consumer.face import CLOSE_TIMEOUT_S, Face
+from ottla.client.consumer.face import Face
 from ottla.client.consumer.plugs import RebalanceListener
 from ottla.client.records import (
     Batch,
@@ -18,7 +18,6 @@ from ottla.client.records import (
     offsets_of,
 )
 from ottla.client.serdes import K, V
-from ottla.errors import OttlaError
 from ottla.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -247,21 +246,7 @@ class Consumer(Face[K, V]):
         What was handed out last does not count as processed: nobody asked for more after it.
         Raises what went wrong with that commit, after everything is closed.
         """
-        if trouble := self._close(is_clean=False, timeout=timeout):
-            raise trouble
-
-    def _close(self, *, is_clean: bool, timeout: float | None = None) -> OttlaError | None:
-        if self._is_closed:
-            return None
-        self._is_closed = True
-        timeout_s = CLOSE_TIMEOUT_S if timeout is None else timeout
-        reading, trouble = self._reading, None
-        try:
-            if reading.core.is_started and not self._driver.is_over:
-                trouble = drive(reading.last_words(is_clean=is_clean, timeout_s=timeout_s))
-        finally:
-            self._driver.close_blocking(reading.core.finish(), timeout_s)
-        return trouble
+        drive(self._end(is_clean=False, timeout_s=timeout))
 
     def __enter__(self) -> Self:
         self._driver.run_blocking(self._reading.core.connect())
@@ -274,15 +259,7 @@ class Consumer(Face[K, V]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is None:
-            if trouble := self._close(is_clean=True):
-                raise trouble
-            return
-        try:
-            trouble = self._close(is_clean=False)
-        except OttlaError as late:
-            trouble = late
-        self._inquiries.tell(trouble)
+        drive(self._leave(error))
 
     def _ask(self, work: Coroutine[Any, Any, T]) -> T:
         self._begin()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from ottla.client.consumer.plugs import RebalanceListener
 from ottla.client.records import Batch, GroupMetadata
 from ottla.client.serdes import K, Serde, V
+from ottla.errors import OttlaError
 from ottla.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -108,6 +109,43 @@ class Face(Generic[K, V]):
             "assigned-partitions": len(shelf.assigned),
             "records-lag-max": shelf.largest_lag(),
         }
+
+    # How it ends; a blocking face drives these.
+
+    async def _leave(self, error: BaseException | None) -> None:
+        """The `with` block is left, by an error that is more important than ours, or without."""
+        if error is None:
+            await self._end(is_clean=True)
+            return
+        try:
+            await self._end(is_clean=False)
+        except OttlaError as late:
+            self._inquiries.tell(late)
+
+    async def _end(self, *, is_clean: bool, timeout_s: float | None = None) -> None:
+        """Commit, leave and close, all within `timeout_s`; then raise the first thing that failed.
+
+        With `is_clean` what was handed out last is processed.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        reading, trouble = self._reading, None
+        left_s = CLOSE_TIMEOUT_S if timeout_s is None else timeout_s
+        try:
+            if reading.core.is_started and not self._driver.is_over:
+                until_s = reading.caller.time_s() + left_s
+                trouble = await reading.last_words(is_clean=is_clean, timeout_s=left_s)
+                left_s = max(until_s - reading.caller.time_s(), 0.0)
+        finally:
+            try:
+                await reading.caller.close(reading.core.finish(), left_s)
+            except OttlaError as late:
+                if trouble is None:
+                    raise
+                self._inquiries.tell(late)
+        if trouble is not None:
+            raise trouble
 
     def _forget_wish(self) -> None:
         self._wish = self._wish._replace(subscription=None)

@@ -59,7 +59,9 @@ class Fetcher:
         self._config = config
         self._on_news = on_news
         self._duty = Duty(self._send_all)
-        self._sessions: dict[int, FetchSession] = {}
+        self.sessions: dict[int, FetchSession] = {}
+        """With whom, by node id."""
+        self._cluster_version = -1
         self._in_flight: set[int] = set()
         self._limits = FetchLimits(
             max_wait_ms=config.fetch_max_wait_ms,
@@ -93,6 +95,9 @@ class Fetcher:
     def _plan(self, now_ms: int) -> dict[int, list[tuple[Partition, Leader]]]:
         """Node -> what to ask it, for nodes that have nothing to answer yet."""
         cluster = self._engine.cluster
+        if cluster.version != self._cluster_version:
+            self._cluster_version = cluster.version
+            self.sessions = {n: s for n, s in self.sessions.items() if n in cluster.nodes}
         plan: dict[int, list[tuple[Partition, Leader]]] = {}
         for partition in self._shelf:
             if not partition.wants_fetch(now_ms, MAX_CHUNKS):
@@ -108,7 +113,7 @@ class Fetcher:
 
     def _send(self, node_id: int, partitions: list[tuple[Partition, Leader]]) -> None:
         engine = self._engine
-        session = self._sessions.setdefault(node_id, FetchSession(self._limits))
+        session = self.sessions.setdefault(node_id, FetchSession(self._limits))
         asked: dict[TopicPartition, Asked] = {}
         wanted: dict[TopicPartition, FetchPartition] = {}
         with self._shelf.lock:

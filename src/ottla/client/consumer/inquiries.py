@@ -70,10 +70,9 @@ class Inquiries:
         if self._core.config.interceptors:
             self._core.mailbox.put(Committed(offsets))
 
-    def tell(self, trouble: OttlaError | None) -> None:
+    def tell(self, trouble: OttlaError) -> None:
         """Log what went wrong at the end: an error is on its way that it must not hide."""
-        if trouble is not None:
-            log.warning("trouble while closing after an error: %s", trouble)
+        log.warning("trouble while closing after an error: %s", trouble)
 
     async def _ends(
         self, partitions: Collection[TopicPartition], which: int

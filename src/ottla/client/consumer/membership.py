@@ -9,12 +9,14 @@ import asyncio
 import enum
 import logging
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from ottla.client.consumer.config import ConsumerConfig
 from ottla.client.consumer.mailbox import Change, Mailbox, Turn
 from ottla.client.consumer.subscription import Subscription
 from ottla.client.engine import Engine
 from ottla.client.records import GroupMetadata
+from ottla.client.targets import Target
 from ottla.errors import CommitFailedError, ErrorCode, OttlaError, exception_for
 from ottla.model import TopicPartition
 
@@ -175,11 +177,25 @@ class Membership:
     def _is_late(self) -> bool:
         return self._presence.is_late(self._engine.now_ms(), self._config.max_poll_interval_ms)
 
-    def _complaint_about_polls(self) -> OttlaError:
-        return exception_for(
-            ErrorCode.UNKNOWN_MEMBER_ID,
-            f"no poll for max.poll.interval.ms = {self._config.max_poll_interval_ms}",
+    def _complain_about_polls(self) -> OttlaError:
+        """Say that we leave for want of polls; whoever waits for the caller gets it as an error."""
+        interval_ms = self._config.max_poll_interval_ms
+        log.warning(
+            "leaving group %s: no poll for max.poll.interval.ms = %d; take fewer records at a "
+            "time (max.poll.records), or allow more time",
+            self._config.group_id,
+            interval_ms,
         )
+        detail = f"no poll for max.poll.interval.ms = {interval_ms}"
+        return exception_for(ErrorCode.UNKNOWN_MEMBER_ID, detail)
+
+    async def _say_goodbye(self, request: Any, answer: type[Any], to: Target) -> None:
+        """Tell the group that we left; if it cannot be told, it finds out by itself."""
+        try:
+            await self._engine.ask(request, answer, to=to)
+        except OttlaError as error:
+            self._engine.check_open()
+            log.debug("not told the group that we left: %s", error)
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:

@@ -168,24 +168,15 @@ class ModernGroup(Membership):
             await self._beat_wake.wait()
 
     async def _leave_late(self) -> None:
-        log.warning(
-            "leaving group %s: no poll for max.poll.interval.ms = %d; take fewer records at a "
-            "time (max.poll.records), or allow more time",
-            self._config.group_id,
-            self._config.max_poll_interval_ms,
-        )
+        late = self._complain_about_polls()
         # What the caller is about to take over is lost, too.
         self._is_lost = bool(self.owned) or self._waiting is not None
-        self._give_up_turn(self._complaint_about_polls())
+        self._give_up_turn(late)
         is_static = self._config.group_instance_id is not None
         request = self._member.leave(comes_back=is_static)
         self._member.left()
         super().wake()
-        try:
-            await self._engine.ask(request, ConsumerGroupHeartbeatResponse, to=self._to)
-        except OttlaError as error:
-            self._engine.check_open()
-            log.debug("not told the group that we left: %s", error)
+        await self._say_goodbye(request, ConsumerGroupHeartbeatResponse, self._to)
 
     # The way to the target.
 

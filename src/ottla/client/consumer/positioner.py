@@ -1,6 +1,7 @@
 """Finds out where to read: committed offsets, resets, and whether a new leader has what we read.
 
-Lives on the I/O thread, and looks whenever something was assigned, sought or led anew.  Where
+Lives on the I/O thread, and looks whenever something was assigned, sought or led anew.  Each broker
+is asked in a task of its own, so one that says nothing delays nobody else's partitions.  Where
 `auto.offset.reset` is none, and for errors that time does not mend, the caller hears of it when he
 comes to that partition.
 """
@@ -46,6 +47,8 @@ class Positioner:
         self._on_news = on_news
         self._fail = fail
         self._wake = asyncio.Event()
+        self._attended: dict[TopicPartition, tuple[Partition, int]] = {}
+        """Whose need, known by its number, somebody sees to."""
         engine.subscribe(self.wake)
 
     def wake(self) -> None:
@@ -53,41 +56,78 @@ class Positioner:
         self._wake.set()
 
     async def run(self) -> None:
-        """Find positions for ever."""
-        failure_count = 0
-        while True:
-            self._wake.clear()
-            try:
-                await self._step()
-                failure_count = 0
-            except OttlaError as error:
-                self._engine.check_open()
-                failure_count += 1
-                if not error.retriable:
-                    self._fail(error)
-                else:
-                    log.debug("positions not found yet: %s", error)
-                luck = self._engine.ports.entropy.random()
-                await asyncio.sleep(self._engine.backoff.delay_ms(failure_count, luck) / 1000)
-                continue
-            await self._wake.wait()
+        """Find positions for ever: of each broker's partitions on their own, whatever others do."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._wake.clear()
+                for some in self._unattended():
+                    tasks.create_task(self._attend(some))
+                await self._wake.wait()
 
-    async def _step(self) -> None:
-        """Find what can be found; what cannot is tried again, and keeps nothing else waiting."""
-        troubles: list[OttlaError] = []
-        for find in (self._find_committed, self._reset, self._validate):
+    def _unattended(self) -> list[list[Partition]]:
+        """Partitions that need something that nobody sees to yet, by who is to be asked."""
+        by_source: dict[object, list[Partition]] = {}
+        for partition in self._shelf:
+            mark = (partition, partition.number)
+            if self._attended.get(partition.tp) == mark or not self._is_needy(partition):
+                continue
+            self._attended[partition.tp] = mark
+            leader = self._engine.cluster.leader(partition.tp)
+            source = None if leader is None else leader.node_id
+            is_led = partition.need is not Need.COMMITTED
+            by_source.setdefault(source if is_led else partition.need, []).append(partition)
+        return list(by_source.values())
+
+    def _is_needy(self, partition: Partition) -> bool:
+        if partition.need is Need.NOTHING:
+            leader = self._engine.cluster.leader(partition.tp)
+            return leader not in (None, partition.validated)
+        return partition.need is Need.COMMITTED or not partition.trouble
+
+    async def _attend(self, partitions: list[Partition]) -> None:
+        """Ask, again after a pause where that may help, until nothing of it is left to ask."""
+        marks = {p.tp: (p, p.number) for p in partitions}
+        failure_count = 0
+        try:
+            while left := [p for p, number in marks.values() if self._is_left(p, number)]:
+                if failure_count:
+                    luck = self._engine.ports.entropy.random()
+                    pause_ms = self._engine.backoff.delay_ms(failure_count, luck)
+                    await asyncio.sleep(pause_ms / 1000)
+                failure_count += 1
+                await self._attempt(left)
+        finally:
+            for tp, mark in marks.items():
+                if self._attended.get(tp) == mark:
+                    del self._attended[tp]
+            self.wake()  # what was found may lead to another question
+
+    def _is_left(self, partition: Partition, number: int) -> bool:
+        is_ours = self._shelf.find(partition.tp) is partition and partition.number == number
+        return is_ours and self._is_needy(partition)
+
+    async def _attempt(self, partitions: list[Partition]) -> None:
+        """Find what can be found; what cannot keeps nothing else waiting."""
+        by_need: dict[Need, list[Partition]] = {need: [] for need in Need}
+        for partition in partitions:
+            by_need[partition.need].append(partition)
+        for need, find in (
+            (Need.COMMITTED, self._find_committed),
+            (Need.RESET, self._reset),
+            (Need.NOTHING, self._validate),
+        ):
             try:
-                await find()
+                await find(by_need[need])
             except OttlaError as error:
                 self._engine.check_open()
-                troubles.append(error)
-        if troubles:
-            raise min(troubles, key=lambda trouble: trouble.retriable)
+                if error.retriable:
+                    log.debug("positions not found yet: %s", error)
+                else:
+                    self._fail(error)
 
     # Committed offsets.
 
-    async def _find_committed(self) -> None:
-        partitions = [p for p in self._shelf if p.need is Need.COMMITTED]
+    async def _find_committed(self, partitions: list[Partition]) -> None:
         if not partitions:
             return
         group_id = self._config.group_id
@@ -107,8 +147,7 @@ class Positioner:
 
     # Resets.
 
-    async def _reset(self) -> None:
-        partitions = [p for p in self._shelf if p.need is Need.RESET and not p.trouble]
+    async def _reset(self, partitions: list[Partition]) -> None:
         numbers = {p.tp: p.number for p in partitions}
         times: dict[TopicPartition, int] = {}
         for partition in partitions:
@@ -188,13 +227,13 @@ class Positioner:
 
     # New leaders.
 
-    async def _validate(self) -> None:
+    async def _validate(self, partitions: list[Partition]) -> None:
         cluster = self._engine.cluster
         unsure: dict[TopicPartition, int] = {}
         leaders: dict[TopicPartition, Leader] = {}
         numbers: dict[TopicPartition, int] = {}
         has_news = False
-        for partition in self._shelf:
+        for partition in partitions:
             leader = cluster.leader(partition.tp)
             if partition.need is not Need.NOTHING or leader in (None, partition.validated):
                 continue

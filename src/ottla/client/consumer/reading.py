@@ -8,6 +8,8 @@ One caller at a time: a second one that comes while the first is inside gets `Mi
 """
 
 import logging
+import os
+import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
@@ -45,6 +47,7 @@ ARROW_RECORDS: Final = 100_000
 """How many records an Arrow poll returns, if nobody says otherwise."""
 _WAKE_INTERVAL_MS: Final = 1_000
 _MAX_WAIT_S: Final = 3_600.0
+_ALIVE: Final["weakref.WeakSet[Reading]"] = weakref.WeakSet()
 
 
 class Reading:
@@ -64,6 +67,7 @@ class Reading:
         self._woke_at_ms = 0
         self._wake = self._refill = _nothing
         self.is_stopped = False
+        _ALIVE.add(self)
 
     def bind(
         self,
@@ -120,7 +124,7 @@ class Reading:
     async def next_cursor(self) -> Cursor | None:
         """What a loop over records goes on with; None when the consumer was stopped."""
         cursor = self.progress.cursor
-        if cursor is not None and not cursor.is_over:
+        if cursor is not None and not (cursor.is_over or self.is_stopped):
             return cursor
         with self.entered():
             await self._begin()
@@ -372,3 +376,13 @@ def _check_place(place: object) -> None:
         raise ValueError(f"offset {place} must not be negative")
     if isinstance(place, str) and place not in ("beginning", "end", "committed"):
         raise ValueError(f"{place!r} is not beginning, end or committed")
+
+
+def _forget_cursors() -> None:
+    """In a child process: what a loop has not come to yet is the parent's to read."""
+    for reading in list(_ALIVE):
+        if reading.progress.cursor is not None:
+            reading.progress.cursor.drop_rest(lambda tp: True)
+
+
+os.register_at_fork(after_in_child=_forget_cursors)

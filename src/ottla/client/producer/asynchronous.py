@@ -177,9 +177,9 @@ class AsyncProducer(Generic[K, V]):
     ) -> "AsyncIterator[AsyncTransaction[K, V]]":
         """A transaction; see `Producer.transaction`."""
         core = self._core
-        await core.driver.run_async(core.begin_transaction())
         tx = AsyncTransaction(self)
         try:
+            await core.driver.run_async(core.begin_transaction(tx))
             if consumed is not None:
                 tx.add_offsets(consumed)
             yield tx
@@ -187,7 +187,7 @@ class AsyncProducer(Generic[K, V]):
                 await core.driver.run_async(core.coordination.commit())
         except BaseException as error:
             core.shut()
-            await self._undo(error, consumed)
+            await tx._undo(error, consumed)
             raise
         finally:
             core.shut()
@@ -266,31 +266,19 @@ class AsyncProducer(Generic[K, V]):
         topic, partition, record, size_bytes = outgoing.ready(
             topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp
         )
+        deadline_s = asyncio.get_running_loop().time() + core.config.max_block_ms / 1000
         route = core.routes.get(topic)
         if route is None or route.cluster is not core.engine.metadata.cluster:
             route = await core.route_async(topic)
         put = core.intake.try_put
         placed = put(route, record, size_bytes, partition, is_awaited=is_awaited)
-        if placed is None:
-            deadline_s = asyncio.get_running_loop().time() + core.config.max_block_ms / 1000
-            while placed is None:
-                await core.intake.room(size_bytes, deadline_s)
-                placed = put(route, record, size_bytes, partition, is_awaited=is_awaited)
+        while placed is None:
+            await core.intake.room(size_bytes, deadline_s)
+            placed = put(route, record, size_bytes, partition, is_awaited=is_awaited)
         batch, index = placed
         if outgoing.has_interceptors:
             batch.delivery.follow(index, record[0], outgoing.acknowledge)
         return batch, index, record[0]
-
-    async def _undo(self, error: BaseException, consumed: Batch[Any, Any] | None) -> None:
-        core = self._core
-        try:
-            await core.driver.run_async(core.coordination.undo())
-        except OttlaError as failure:
-            error.add_note(f"moreover, when the transaction was aborted: {failure}")
-        if consumed is not None and consumed.source is not None and not core.is_in_doubt:
-            rewound = consumed.source.rewind(consumed)
-            if isawaitable(rewound):
-                await rewound
 
 
 class AsyncTransaction(Generic[K, V]):
@@ -334,3 +322,16 @@ class AsyncTransaction(Generic[K, V]):
         core.shut()
         self.is_prepared = True
         return str(token)
+
+    async def _undo(self, error: BaseException, consumed: Batch[Any, Any] | None) -> None:
+        core = self._producer._core
+        try:
+            undone = core.coordination.undo(self, keeps_prepared=self.is_prepared)
+            await core.driver.run_async(undone)
+        except OttlaError as failure:
+            error.add_note(f"moreover, when the transaction was aborted: {failure}")
+        source = None if consumed is None else consumed.source
+        if consumed is not None and source is not None and core.coordination.is_undone(self):
+            rewound = source.rewind(consumed)
+            if isawaitable(rewound):
+                await rewound

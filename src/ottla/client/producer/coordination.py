@@ -58,6 +58,9 @@ class Coordination:
         self._config = config
         self._stock = stock
         self._pump = pump
+        self._is_initializing = False
+        self._committed: object = None
+        """Whose transaction was the last one to be committed."""
         self._is_ending = False
         """Whether nothing more may be sent into the open transaction."""
         self._undoing: OttlaError | None = None
@@ -95,18 +98,18 @@ class Coordination:
             if self._is_ending:
                 raise MisuseError("the transaction is being ended: nothing can be sent into it")
 
-    @property
-    def is_in_doubt(self) -> bool:
-        """Whether nobody knows how the last transaction ended: going back might do it twice."""
-        return self._machine is not None and self._machine.is_in_doubt
+    def is_undone(self, owner: object) -> bool:
+        """Whether what `owner` did is surely not committed: else going back might do it twice."""
+        in_doubt = self._machine is not None and self._machine.is_in_doubt
+        return not in_doubt and self._committed is not owner
 
-    async def begin(self) -> None:
+    async def begin(self, owner: object) -> None:
         """Open a transaction; before the first one, find out who we are."""
         machine = self.machine
         machine.check_alive()
         if machine.state is State.UNREADY:
             await self._initialize()
-        machine.begin()
+        machine.begin(owner)
 
     async def commit(self) -> None:
         """Deliver all records, commit the offsets, and commit the transaction."""
@@ -132,15 +135,19 @@ class Coordination:
             machine.ending()
             await self._end(commits=False)
 
-    async def undo(self) -> None:
+    async def undo(self, owner: object, *, keeps_prepared: bool) -> None:
         """After a transaction failed: abort it, or, where the producer is dead, give up the rest.
 
-        What failed in it was told with it, and is told nobody else.
+        What failed in it was told with it, and is told nobody else.  If the transaction of `owner`
+        never began, or has ended, there is nothing to undo.  A prepared one is kept for who has
+        its token.
         """
-        if self.is_open:
+        machine = self._machine
+        if machine is None or machine.owner is not owner:
+            return
+        if self.is_open or (machine.state is State.PREPARED and not keeps_prepared):
             await self.abort()
             return
-        machine = self.machine
         if machine.state is State.DEAD:
             assert machine.error is not None
             with self._stock.lock:
@@ -203,6 +210,15 @@ class Coordination:
         return machine.error if machine.state in (State.SPOILED, State.DEAD) else None
 
     async def _initialize(self, *, keeps_prepared: bool = False) -> InitProducerIdResponse:
+        if self._is_initializing:
+            raise MisuseError("a producer has one transaction at a time, and one is beginning")
+        self._is_initializing = True
+        try:
+            return await self._ask_identity(keeps_prepared=keeps_prepared)
+        finally:
+            self._is_initializing = False
+
+    async def _ask_identity(self, *, keeps_prepared: bool) -> InitProducerIdResponse:
         machine = self.machine
         request = machine.init_request(keeps_prepared=keeps_prepared)
         two_phase = self._config.transaction_two_phase_commit_enable
@@ -277,6 +293,7 @@ class Coordination:
                 machine.is_in_doubt = commits
                 machine.kill(_unknown_end(error))
                 raise
+        self._committed = machine.owner if commits else None
         machine.ended(answer)
         if machine.state is State.READY:
             with self._stock.lock:

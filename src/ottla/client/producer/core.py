@@ -103,11 +103,6 @@ class Core:
         """What happens to records before they get here."""
         return Outgoing(key_serde, value_serde, self.config.interceptors, self.clock.now_ms)
 
-    @property
-    def is_in_doubt(self) -> bool:
-        """Whether nobody knows how the last transaction ended: going back might do it twice."""
-        return self.coordination.is_in_doubt
-
     def now_ms(self) -> float:
         """The time of the I/O thread's loop."""
         return self._time() * 1000
@@ -140,10 +135,10 @@ class Core:
         )
         return [partition.partition for partition in view.partitions]
 
-    async def begin_transaction(self) -> None:
-        """Open a transaction."""
+    async def begin_transaction(self, owner: object) -> None:
+        """Open a transaction, which `owner` will end."""
         await self.begin()
-        await self.coordination.begin()
+        await self.coordination.begin(owner)
 
     async def end_prepared(self, prepared: str, *, commits: bool) -> bool:
         """End a transaction that somebody prepared; `prepared` is its token."""

@@ -82,10 +82,21 @@ class Intake:
             lock.release()
         return batch.delivery, index, timestamp_ms
 
+    def deadline_s(self) -> float:
+        """Until when a call that begins now may block, in the time of threads."""
+        return time.monotonic() + self._config.max_block_ms / 1000
+
     def put(
-        self, route: Route, record: Unwritten, size_bytes: int, partition: int | None
+        self,
+        route: Route,
+        record: Unwritten,
+        size_bytes: int,
+        partition: int | None,
+        deadline_s: float | None = None,
     ) -> tuple[PendingBatch, int]:
         """Put a record into a batch: which, and where in it.  Waits for memory.
+
+        `deadline_s` is that of a caller who has waited for something else before.
 
         Raises:
             RequestError: No request can be so large.
@@ -93,7 +104,7 @@ class Intake:
         """
         placed = self.try_put(route, record, size_bytes, partition)
         if placed is None:
-            deadline_s = time.monotonic() + self._config.max_block_ms / 1000
+            deadline_s = deadline_s or self.deadline_s()
             while placed is None:
                 self._wait_for_room(size_bytes, deadline_s)
                 placed = self.try_put(route, record, size_bytes, partition)
@@ -147,14 +158,13 @@ class Intake:
                 if self._lines.has_room(size_bytes):
                     self._put_together(line, route, records, size_bytes)
                     break
-            if deadline_s is None:
-                deadline_s = time.monotonic() + self._config.max_block_ms / 1000
+            deadline_s = deadline_s or self.deadline_s()
             self._wait_for_room(size_bytes, deadline_s)
         self._pump.wake()
 
     def put_built(self, line: Line, data: bytearray, record_count: int) -> PendingBatch:
         """Put a batch that is built already at the end of a line; waits for memory."""
-        deadline_s = time.monotonic() + self._config.max_block_ms / 1000
+        deadline_s = self.deadline_s()
         while True:
             with self._lock:
                 if self._lines.has_room(len(data)):

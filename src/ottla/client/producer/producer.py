@@ -147,10 +147,11 @@ class Producer(Generic[K, V]):
         topic, partition, record, size_bytes = self._outgoing.ready(
             topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp
         )
-        route = core.routes.get(topic)
+        route, deadline_s = core.routes.get(topic), None
         if route is None or route.cluster is not self._metadata.cluster:
+            deadline_s = core.intake.deadline_s()
             route = core.route(topic)
-        batch, index = core.intake.put(route, record, size_bytes, partition)
+        batch, index = core.intake.put(route, record, size_bytes, partition, deadline_s)
         delivery, timestamp_ms = batch.delivery, record[0]
         if self._outgoing.has_interceptors:
             delivery.follow(index, timestamp_ms, self._outgoing.acknowledge)
@@ -237,9 +238,9 @@ class Producer(Generic[K, V]):
             OttlaError: What made the transaction fail; with `abort_required`, try again.
         """
         core = self._core
-        core.driver.run_blocking(core.begin_transaction())
         tx = Transaction(self)
         try:
+            core.driver.run_blocking(core.begin_transaction(tx))
             if consumed is not None:
                 tx.add_offsets(consumed)
             yield tx
@@ -247,7 +248,7 @@ class Producer(Generic[K, V]):
                 core.driver.run_blocking(core.coordination.commit())
         except BaseException as error:
             core.shut()
-            self._undo(error, consumed)
+            tx._undo(error, consumed)
             raise
         finally:
             core.shut()
@@ -324,16 +325,6 @@ class Producer(Generic[K, V]):
         except (OttlaError, ExceptionGroup) as failure:
             error.add_note(f"moreover, when the producer was closed: {failure}")
 
-    def _undo(self, error: BaseException, consumed: "Batch[Any, Any] | None") -> None:
-        """Abort the transaction, and send the consumer back; `error` is raised by the caller."""
-        core = self._core
-        try:
-            core.driver.run_blocking(core.coordination.undo())
-        except OttlaError as failure:
-            error.add_note(f"moreover, when the transaction was aborted: {failure}")
-        if consumed is not None and consumed.source is not None and not core.is_in_doubt:
-            consumed.source.rewind(consumed)
-
 
 class Transaction(Generic[K, V]):
     """An open transaction of a `Producer`."""
@@ -404,6 +395,18 @@ class Transaction(Generic[K, V]):
         core.shut()
         self.is_prepared = True
         return str(token)
+
+    def _undo(self, error: BaseException, consumed: "Batch[Any, Any] | None") -> None:
+        """Abort it, and send the consumer back; `error` is raised by the caller."""
+        core = self._producer._core
+        try:
+            undone = core.coordination.undo(self, keeps_prepared=self.is_prepared)
+            core.driver.run_blocking(undone)
+        except OttlaError as failure:
+            error.add_note(f"moreover, when the transaction was aborted: {failure}")
+        source = None if consumed is None else consumed.source
+        if consumed is not None and source is not None and core.coordination.is_undone(self):
+            source.rewind(consumed)
 
 
 def group_of(what: "Commitable", group: "GroupMetadata | None") -> "GroupMetadata":

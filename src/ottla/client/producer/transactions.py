@@ -110,6 +110,8 @@ class Transactions:
         self.state = State.UNREADY
         self.producer = NOTHING
         self.versions = VERSIONS_1
+        self.owner: object = None
+        """Who began the open transaction, and is to end it."""
         self.error: OttlaError | None = None
         """Why it is spoiled or dead."""
         self.partitions: set[TopicPartition] = set()
@@ -154,12 +156,13 @@ class Transactions:
         else:
             self._move(State.READY)
 
-    def begin(self) -> None:
+    def begin(self, owner: object = None) -> None:
         """Open a transaction."""
         self.check_alive()
         if self.state is not State.READY:
             raise MisuseError(f"a transaction cannot begin: the producer is {self.state.value}")
         self._clear()
+        self.owner = owner
         self._move(State.OPEN)
 
     def may_write(self, tp: TopicPartition) -> bool:
@@ -200,7 +203,7 @@ class Transactions:
             self.producer = PreparedToken(answer.producer_id, answer.producer_epoch)
             self.needs_new_epoch = False
         self._clear()
-        self.error = None
+        self.error = self.owner = None
         self._move(State.UNREADY if self.needs_new_epoch else State.READY)
         self.needs_new_epoch = False
 

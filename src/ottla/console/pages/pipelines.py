@@ -16,7 +16,7 @@ from ottla.console.history import Sample
 from ottla.console.rendering import drawn, page
 from ottla.errors import NotFoundError
 from ottla.pipeline.state import all_folders, state_dir
-from ottla.spark.sink.decisions import SETTLED_KEY, TOPIC_PREFIX, Decision, DecisionError
+from ottla.spark.sink.decisions import SETTLED_PREFIX, TOPIC_PREFIX, Decision, DecisionError
 
 _FEW = 10
 """Records of a ledger among which there is a decision."""
@@ -68,7 +68,7 @@ async def _ledger(request: Request, topic: str, *, count: int) -> list[Decision]
     found = await browser.find(Wish(topic=topic, count=count))
     decisions = []
     for record in found.records:
-        if record.key == SETTLED_KEY:
+        if record.key is None or record.key.startswith(SETTLED_PREFIX):
             continue  # how far decisions were carried out
         try:
             decisions.append(Decision.decode(record.value or b""))

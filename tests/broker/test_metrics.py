@@ -1,0 +1,168 @@
+"""`/metrics`, `/healthz` and `/readyz` of a running broker, as Prometheus and others see them."""
+
+import errno
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.broker.embedded import Broker
+from ottla.errors import ErrorCode
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.broker.txn_wire import TxnWire
+from tests.broker.wire_client import TIMEOUT_S, WireClient, batch_of
+
+TOPIC = "orders"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """One that syncs what it acknowledges."""
+    with Broker(tmp_path, config={"ottla.metrics.port": 0}) as running:
+        yield running
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[WireClient]:
+    with WireClient(broker.bootstrap_servers) as connected:
+        assert connected.create_topic(TOPIC) == ErrorCode.NONE
+        yield connected
+
+
+def read(broker: Broker, path: str) -> tuple[int, str]:
+    """Status and text of a page."""
+    assert broker._server is not None
+    address = broker._server.metrics_address
+    assert address is not None
+    url = f"http://127.0.0.1:{address[1]}{path}"
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def metrics(broker: Broker) -> dict[str, float]:
+    """Every number by its name and labels."""
+    status, text = read(broker, "/metrics")
+    assert status == 200
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def test_traffic_is_counted_by_topic(broker: Broker, client: WireClient) -> None:
+    batch = batch_of(b"a", b"b", b"c")
+    for _ in range(2):
+        assert client.produce(TOPIC, batch).error_code == ErrorCode.NONE
+    assert len(client.values(TOPIC)) == 6
+
+    told = metrics(broker)
+
+    prefix, label = "kafka_server_brokertopicmetrics_", f'{{topic="{TOPIC}"}}'
+    assert told[f"{prefix}messagesin_total{label}"] == 6
+    assert told[f"{prefix}bytesin_total{label}"] == 2 * len(batch)
+    assert told[f"{prefix}bytesout_total{label}"] == 2 * len(batch)
+    place = f'{{topic="{TOPIC}",partition="0"}}'
+    assert told[f"kafka_log_log_size{place}"] == 2 * len(batch)
+    assert told[f"kafka_topic_partition_current_offset{place}"] == 6
+    assert told[f"kafka_topic_partition_oldest_offset{place}"] == 0
+
+
+def test_requests_are_counted_and_timed(broker: Broker, client: WireClient) -> None:
+    for _ in range(3):
+        client.produce(TOPIC, batch_of(b"a"))
+
+    told = metrics(broker)
+
+    label = '{request="Produce"}'
+    assert told[f"kafka_network_requestmetrics_requests_total{label}"] == 3
+    assert told[f"ottla_request_seconds_count{label}"] == 3
+    assert told['ottla_request_seconds_bucket{request="Produce",le="+Inf"}'] == 3
+    median_ms = told['kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.5"}']
+    assert 0 < median_ms <= told[f"ottla_request_seconds_sum{label}"] * 1000 * 10
+    assert told["ottla_fsync_seconds_count"] >= 3
+    assert told["ottla_loop_lag_seconds"] >= 0
+    assert told["ottla_disk_free_bytes"] > 0
+
+
+def test_a_sample_of_many_requests_stands_for_all(broker: Broker, client: WireClient) -> None:
+    for _ in range(50):
+        client.fetch(TOPIC, max_wait_ms=0)
+
+    told = metrics(broker)
+
+    assert told['kafka_network_requestmetrics_requests_total{request="Fetch"}'] == 50
+    assert told['ottla_request_seconds_count{request="Fetch"}'] == 48
+
+
+def test_a_fetch_that_waits_is_timed_to_its_end(broker: Broker, client: WireClient) -> None:
+    client.fetch(TOPIC, max_wait_ms=60, min_bytes=1)
+
+    assert metrics(broker)['ottla_request_seconds_sum{request="Fetch"}'] > 0.05
+
+
+def test_the_lag_of_groups_is_told_without_an_exporter(broker: Broker, client: WireClient) -> None:
+    client.produce(TOPIC, batch_of(b"a", b"b", b"c"))
+    offset = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1, committed_metadata=None
+    )
+    topic = OffsetCommitRequestTopic(name=TOPIC, partitions=(offset,))
+    request = OffsetCommitRequest(
+        group_id="kitchen", generation_id_or_member_epoch=-1, member_id="", topics=(topic,)
+    )
+    answer = client.ask(request, 8)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+    told = metrics(broker)
+
+    place = f'{{consumergroup="kitchen",topic="{TOPIC}",partition="0"}}'
+    assert told[f"kafka_consumergroup_current_offset{place}"] == 1
+    assert told[f"kafka_consumergroup_lag{place}"] == 2
+    assert told[f'kafka_consumergroup_lag_sum{{consumergroup="kitchen",topic="{TOPIC}"}}'] == 2
+    assert told['kafka_consumergroup_members{consumergroup="kitchen"}'] == 0
+
+
+def test_open_transactions_are_told_with_the_age_of_the_oldest(
+    broker: Broker, client: WireClient
+) -> None:
+    producer = TxnWire(client, "cook")
+    assert producer.init().error_code == ErrorCode.NONE
+    assert metrics(broker)["ottla_transactions_open"] == 0
+    producer.produce(TOPIC, b"a")
+
+    told = metrics(broker)
+
+    assert told["ottla_transactions_open"] == 1
+    assert told["ottla_transaction_oldest_seconds"] >= 0
+    producer.finish()
+    producer.init()  # which waits until the last one has ended
+    assert metrics(broker)["ottla_transactions_open"] == 0
+
+
+def test_a_broker_that_serves_is_healthy_and_ready(broker: Broker) -> None:
+    assert read(broker, "/healthz") == (200, "ok\n")
+    assert read(broker, "/readyz") == (200, "ready\n")
+    assert read(broker, "/") == (404, "Not Found\n")
+
+
+def test_nothing_listens_unless_it_is_asked_for(module_broker: Broker) -> None:
+    assert module_broker._server is not None
+    assert module_broker._server.metrics_address is None
+
+
+def test_a_port_that_is_taken_is_named(broker: Broker, tmp_path: Path) -> None:
+    assert broker._server is not None
+    assert broker._server.metrics_address is not None
+    port = broker._server.metrics_address[1]
+
+    with pytest.raises(OSError, match=rf"127\.0\.0\.1:{port}") as raised:
+        Broker(tmp_path / "other", config={"ottla.metrics.port": port}).start()
+
+    assert raised.value.errno == errno.EADDRINUSE
