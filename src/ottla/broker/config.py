@@ -76,6 +76,10 @@ class BrokerConfig:
     """Allows listeners that other machines can reach.  There is no TLS and no SASL yet, so whoever
     reaches them can read and delete everything."""
 
+    metrics_port: int = setting("ottla.metrics.port", -1, low=-1, high=_MAX_PORT)
+    """Where `/metrics` (for Prometheus), `/healthz` and `/readyz` are answered, on the host of the
+    listener.  Port 0 takes any free one, -1 is none."""
+
     log_dirs: tuple[str, ...] = setting("log.dirs", ("ottla-data",), aliases=("log.dir",))
     """The data directory."""
 

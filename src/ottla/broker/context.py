@@ -9,6 +9,7 @@ from ottla.broker.dispatch import Route
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.flusher import Flusher
 from ottla.broker.groups import Groups
+from ottla.broker.meters import Meters
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.transactions import Transactions
@@ -33,6 +34,7 @@ class Node:
     """None where the page cache counts as durable (`flush=os`)."""
     fetch_sessions: FetchSessions
     routes: Mapping[int, Route]
+    meters: Meters = field(default_factory=Meters)
     make_transactions: InitVar[type[Transactions]] = Transactions
     groups: Groups = field(init=False)
     """The coordinators; they need the rest of the node."""

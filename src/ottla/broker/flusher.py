@@ -110,6 +110,8 @@ class Flusher:
         self._under_way: deque[_Sync] = deque()
         self._later: asyncio.TimerHandle | None = None
         self._failure: OSError | None = None
+        self.on_duration: Callable[[float], None] = lambda duration_s: None
+        """Told how many seconds each sync took."""
 
     @property
     def is_at_rest(self) -> bool:
@@ -196,6 +198,7 @@ class Flusher:
             sync = _Sync([(item, item.next_offset) for item in dirty.values()], waiting)
             self._under_way.append(sync)
             files = [file for item in dirty.values() for file in item.unsynced_files()]
+            began_s = asyncio.get_running_loop().time()
             try:
                 await self._disk.sync_files(files)
             except OSError as error:
@@ -203,6 +206,7 @@ class Flusher:
             except Exception as error:  # no thread to sync with, or a bug: the same to who waits
                 sync.error = OSError(errno.EIO, f"the sync did not take place: {error}")
             sync.is_over = True
+            self.on_duration(asyncio.get_running_loop().time() - began_s)
             self._count()
             if self._under_way and not self._has_much():
                 return  # the other one goes on when it has ended

@@ -91,6 +91,7 @@ class Connections:
             max_queued_bytes=self._limits.max_queued_bytes,
             budget=self._budget,
             complaints=self._complaints,
+            meters=self._node.meters,
             make_context=self._context_of,
             on_open=self._admit,
             on_closed=self._forget,

@@ -83,7 +83,8 @@ class Partition:
         self.log = records
         self.producers = records.producers
         self.leader_epoch = leader_epoch
-        self.high_watermark = records.next_offset
+        self.high_watermark = self.opened_offset = records.next_offset
+        self.appended_bytes = self.fetched_bytes = 0
         records.producers.advance_high_watermark(self.high_watermark)
         self.is_closed = False
         self.waiters: list[Waiter] = []
@@ -158,10 +159,12 @@ class Partition:
         except (OSError, StorageError) as error:
             log.error("append failed: topic=%s partition=%d %s", self.topic, self.index, error)
             return Appended(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
+        size_bytes = len(batch.data)
+        self.appended_bytes += size_bytes
         if self._flusher is None:
             self.advance()
         else:
-            self.unsynced_bytes += len(batch.data)
+            self.unsynced_bytes += size_bytes
             if can_wait:
                 self._flusher.note_for_later(self)
             else:
@@ -176,6 +179,7 @@ class Partition:
         limit = self.last_stable_offset if committed_only else self.high_watermark
         found = self.log.read(offset, max_bytes, below_offset=limit, at_least_one=at_least_one)
         assert isinstance(found, LogRead), found
+        self.fetched_bytes += len(found.data)
         return found
 
     def bytes_from(self, offset: int, *, at_least: int) -> int:

@@ -22,7 +22,9 @@ from ottla.broker.dispatch import Route, routes
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.flusher import Flusher, Syncable
 from ottla.broker.groups import Groups
+from ottla.broker.http import HttpServer
 from ottla.broker.listener import ConnectionLimits, Connections
+from ottla.broker.metrics import Metrics
 from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIds
@@ -83,6 +85,8 @@ class Server:
         self._make_flusher = flusher
         self._make_transactions = transactions
         self._flusher: Flusher | None = None
+        self._http: HttpServer | None = None
+        self._http_listener: Listener | None = None
         self._serve = serve
         self._chores: list[Chore] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -94,6 +98,11 @@ class Server:
         """Where clients connect; with port 0, the port that was free."""
         assert self._listener is not None, "the broker is not started"
         return self._listener.address
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Where `/metrics` is answered; None if it is not."""
+        return None if self._http_listener is None else self._http_listener.address
 
     async def start(self) -> Opened:
         """Open the data directory and the port; return what was found.
@@ -133,6 +142,8 @@ class Server:
             routes=routes() if self._serve is None else self._serve(routes()),
             make_transactions=self._make_transactions,
         )
+        if self._flusher is not None:
+            self._flusher.on_duration = node.meters.sync_times.observe
         self._partitions = partitions
         self._producer_ids = node.producer_ids
         self._storage = Storage(
@@ -149,13 +160,14 @@ class Server:
             coordinators.start()
         controller.subscribe(self._on_change)
         await self._listen(node)
+        if self._config.metrics_port >= 0:
+            await self._show_metrics(node)
         self._start_background()
         return opened
 
     async def stop(self) -> None:
         """Answer what can be answered, close the logs cleanly, give everything back."""
-        if self._listener is not None:
-            self._listener.close()
+        self._close_listeners()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -205,8 +217,7 @@ class Server:
 
     def _give_up(self) -> None:
         self._close_coordinators()
-        if self._listener is not None:
-            self._listener.close()
+        self._close_listeners()
         if self._storage is not None:
             self._storage.abandon()
         self._store.close()
@@ -237,6 +248,22 @@ class Server:
             )
         )
 
+    async def _show_metrics(self, node: Node) -> None:
+        self._http = HttpServer(Metrics(node, self.failure.done).pages)
+        host, port = self._config.listener.host, self._config.metrics_port
+        try:
+            self._http_listener = await self._ports.network.listen(host, port, self._http.accept)
+        except OSError as error:  # which port it was is told with it: there are two
+            raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
+        self._watch(asyncio.get_running_loop().create_task(node.meters.watch_loop()))
+
+    def _close_listeners(self) -> None:
+        for listener in (self._listener, self._http_listener):
+            if listener is not None:
+                listener.close()
+        if self._http is not None:
+            self._http.close()
+
     def _start_background(self) -> None:
         assert self._connections is not None
         assert self._storage is not None
@@ -257,7 +284,9 @@ class Server:
         """Call `act` again and again; if it raises, the broker stops."""
         chore = Chore(interval_ms, act)
         self._chores.append(chore)
-        task = asyncio.get_running_loop().create_task(chore.repeat())
+        self._watch(asyncio.get_running_loop().create_task(chore.repeat()))
+
+    def _watch(self, task: "asyncio.Task[None]") -> None:
         task.add_done_callback(self._on_task_done)
         self._tasks.append(task)
 

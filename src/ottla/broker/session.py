@@ -18,6 +18,7 @@ from ottla.broker.complaints import Complaints
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route
 from ottla.broker.flusher import AfterSync
+from ottla.broker.meters import SAMPLED_OF, Meters
 from ottla.broker.read_budget import ReadBudget
 from ottla.errors import ErrorCode, WireError
 from ottla.wire.frame import FrameReader
@@ -47,6 +48,7 @@ class Session(asyncio.BufferedProtocol):
         max_queued_bytes: int,
         budget: ReadBudget,
         complaints: Complaints,
+        meters: Meters,
         make_context: Callable[["Session", int, str | None], Context],
         on_open: Callable[["Session"], bool],
         on_closed: Callable[["Session"], None],
@@ -60,6 +62,8 @@ class Session(asyncio.BufferedProtocol):
         self._held_bytes = 0  # what was last reported to the budget
         self._lacks_memory = False
         self._complaints = complaints
+        self._meters = meters
+        self._request_counts = meters.request_counts
         self._make_context = make_context
         self._context: Context | None = None
         """Of the last request: most clients speak one version of an API and have one name."""
@@ -230,7 +234,8 @@ class Session(asyncio.BufferedProtocol):
             if route is None or not route.versions.low <= version <= route.versions.high:
                 raise _unsupported(request)
         except UnsupportedRequestError as error:
-            self._answer_with_what_we_speak(error)
+            first = self._make_context(self, 0, None)
+            self._answers.add(*_with_what_we_speak(error, self._routes, first))
             return
         context = self._context
         if context is None or context.version != version or context.client_id != header.client_id:
@@ -240,6 +245,10 @@ class Session(asyncio.BufferedProtocol):
         except Exception as error:
             self._fail(request, error)
             return
+        key = header.request_api_key
+        count = self._request_counts[key] = self._request_counts[key] + 1
+        if count < SAMPLED_OF or not count % SAMPLED_OF:
+            self._meters.sample(key, result, self.last_active)
         is_there = type(result) is route.api.response
         if type(body) is ProduceRequest and body.acks == 0:
             assert is_there, "a produce request without acks has nothing to wait for"
@@ -247,12 +256,15 @@ class Session(asyncio.BufferedProtocol):
         if is_there:
             self._answers.add(header, result)
         elif type(result) is AfterSync:
-            self._answers.add_after(header, result)
-            if result.sync is not self._sync:  # we are told once, whatever number of answers wait
-                self._sync = result.sync
-                result.sync.add_done_callback(self._on_synced)
+            self._hold_back(header, result)
         else:
             self._follow(result, self._answers.reserve(), request)
+
+    def _hold_back(self, header: RequestHeader, result: AfterSync[Any]) -> None:
+        self._answers.add_after(header, result)
+        if result.sync is not self._sync:  # we are told once, whatever number of answers wait
+            self._sync = result.sync
+            result.sync.add_done_callback(self._on_synced)
 
     def _on_synced(self, sync: "asyncio.Future[None]") -> None:
         if not sync.cancelled():
@@ -263,6 +275,7 @@ class Session(asyncio.BufferedProtocol):
         """Fill `slot` once `result` is there."""
         future = asyncio.ensure_future(result)
         self._waiting[future] = None
+        key, since_s = request.header.request_api_key, self.last_active
         holds = isinstance(request.body, FetchRequest)
         self._is_held = self._is_held or holds
 
@@ -279,6 +292,7 @@ class Session(asyncio.BufferedProtocol):
                 self._fail(request, error)
             else:
                 self._answers.fill(slot, request.header, future.result())
+                self._meters.finish(key, since_s)
                 self._catch_up_soon()
 
         future.add_done_callback(done)
@@ -291,24 +305,6 @@ class Session(asyncio.BufferedProtocol):
         if not self._will_catch_up:
             self._will_catch_up = True
             self._loop.call_soon(self._catch_up)
-
-    def _answer_with_what_we_speak(self, error: UnsupportedRequestError) -> None:
-        """ApiVersions in a version we do not know: error 35 and our ranges, in v0 (KIP-511).
-
-        Any other request that we do not know is an error.
-        """
-        if not error.is_api_versions:
-            raise error
-        route = self._routes[error.key]
-        header = RequestHeader(
-            request_api_key=error.key,
-            request_api_version=0,
-            correlation_id=error.correlation_id,
-            client_id=None,
-        )
-        response = route.handler(ApiVersionsRequest(), self._make_context(self, 0, None))
-        refusal = replace(response, error_code=ErrorCode.UNSUPPORTED_VERSION)
-        self._answers.add(header, refusal)
 
     def _write_ready(self) -> None:
         """Write the responses at the head of the queue that may leave."""
@@ -335,6 +331,25 @@ class Session(asyncio.BufferedProtocol):
         """A handler raised: that is a bug or a broken disk, and this client must not wait."""
         log.error("request failed: api=%s peer=%s:%s", request.api.name, *self.peer, exc_info=error)
         self.abort()
+
+
+def _with_what_we_speak(
+    error: UnsupportedRequestError, routes: Mapping[int, Route], context: Context
+) -> tuple[RequestHeader, Any]:
+    """ApiVersions in a version we do not know: error 35 and our ranges, in v0 (KIP-511).
+
+    Any other request that we do not know is an error.
+    """
+    if not error.is_api_versions:
+        raise error
+    header = RequestHeader(
+        request_api_key=error.key,
+        request_api_version=0,
+        correlation_id=error.correlation_id,
+        client_id=None,
+    )
+    response = routes[error.key].handler(ApiVersionsRequest(), context)
+    return header, replace(response, error_code=ErrorCode.UNSUPPORTED_VERSION)
 
 
 def _unsupported(request: Request) -> UnsupportedRequestError:

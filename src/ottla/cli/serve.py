@@ -75,6 +75,11 @@ class BrokerFailedError(OttlaError):
     metavar="NAME=VALUE",
     help="One setting, e.g. -X num.partitions=6. Repeat it for more.",
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65_535),
+    help="Answer /metrics for Prometheus, /healthz and /readyz there; 0 takes a free port.",
+)
 @click.option("--console", is_flag=True, help="Run the web console beside the broker.")
 @click.option(
     "--console-port",
@@ -132,6 +137,7 @@ def settings_from_options(
     advertise: str | None,
     flush: str | None,
     insecure: bool,
+    metrics_port: int | None = None,
 ) -> dict[str, object]:
     """What options say, as settings."""
     settings: dict[str, object] = {}
@@ -145,6 +151,8 @@ def settings_from_options(
         settings["log.dirs"] = folder
     if flush is not None or ephemeral:
         settings["ottla.flush"] = flush or "os"
+    if metrics_port is not None:
+        settings["ottla.metrics.port"] = metrics_port
     if insecure:
         settings["ottla.insecure"] = True
     return settings
@@ -260,8 +268,11 @@ def _unable(error: OSError, config: "BrokerConfig") -> OttlaError:
     where = f"{config.listener.host}:{config.listener.port}"
     match error.errno:
         case errno.EADDRINUSE:
-            failure: OttlaError = InUseError(f"another program listens on {where}")
-            failure.add_note("--port takes another port, and 0 any that is free")
+            failure: OttlaError = InUseError(
+                f"another program listens on {error.filename or where}"
+            )
+            option = "--metrics-port" if error.filename else "--port"
+            failure.add_note(f"{option} takes another port, and 0 any that is free")
         case errno.EWOULDBLOCK:
             failure = InUseError(f"{config.data_dir}: {error.strerror}")
             failure.add_note("stop the other broker, or give this one another --data-dir")
@@ -278,6 +289,8 @@ def _banner(
 ) -> None:
     host, port = server.address
     folder = str(Path(config.data_dir).absolute())
+    shown = server.metrics_address
+    metrics = None if shown is None else f"http://{shown[0]}:{shown[1]}/metrics"
     if output.is_json:
         output.json_line(
             {
@@ -285,6 +298,7 @@ def _banner(
                 "version": __version__,
                 "node_id": config.node_id,
                 "bootstrap_servers": f"{host}:{port}",
+                "metrics": metrics,
                 "data_dir": folder,
                 "flush": config.flush,
                 "topics": opened.topic_count,
@@ -298,6 +312,8 @@ def _banner(
     click.echo(f"Ottla {__version__} · node {config.node_id} · flush={config.flush}")
     click.echo(f"  kafka  {host}:{port}   bootstrap servers for any Kafka client")
     click.echo(f"  data   {folder}   {_recovery(opened)}")
+    if metrics is not None:
+        click.echo(f"  http   {metrics}   for Prometheus; /healthz, /readyz")
     for partition in opened.offline:
         output.say(f"warning: {partition} is damaged and stays offline; see the log for the reason")
     for name, reason in sorted(config.ignored.items()):

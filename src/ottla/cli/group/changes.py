@@ -7,7 +7,15 @@ otherwise only what is different at the second look is seen.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ottla.cli.group.shown import culprit, headline, host_of, named, rebalance_facts, took
+from ottla.cli.group.shown import (
+    count_word,
+    culprit,
+    headline,
+    host_of,
+    named,
+    rebalance_facts,
+    took,
+)
 from ottla.cli.group.sight import Sight
 from ottla.values import dataclass
 
@@ -85,7 +93,8 @@ def _rebalances(before: Sight, after: Sight) -> Iterator[Change]:
             continue
         how = f"rebalance {took(told)}"
         if told.ended_ms is not None:
-            led_to = "the next" if told.generation is None else f"generation {told.generation}"
+            led_to = f"{count_word(after.group)} {told.generation}"
+            led_to = "the next" if told.generation is None else led_to
             how = f"rebalance led to {led_to} in {took(told)}"
         text = f"{how}, set off by {culprit(told)}: {told.reason}"
         yield Change("rebalance", text, rebalance_facts(told))

@@ -26,7 +26,7 @@ def headline(sight: Sight) -> str:
     group = sight.group
     parts = [group.group_id, group.state]
     if group.epoch is not None:
-        parts.append(f"{'generation' if group.type == 'classic' else 'epoch'} {group.epoch}")
+        parts.append(f"{count_word(group)} {group.epoch}")
     parts += [counted(len(group.members), "member"), f"lag {sight.lag_count:,}"]
     parts.append(f"coordinator {group.coordinator}")
     return " · ".join([*parts, group.assignor] if group.assignor else parts)
@@ -39,7 +39,7 @@ def tables(sight: Sight, *, rebalance_count: int) -> list[Table]:
     found: list[Table] = [
         (MEMBER_COLUMNS, [member_row(member) for member in sight.group.members]),
         (LAG_COLUMNS, [lag.row for lag in sight.lags]),
-        (REBALANCE_COLUMNS, [_rebalance_row(rebalance) for rebalance in rebalances]),
+        (_rebalance_columns(sight.group), [_rebalance_row(told) for told in rebalances]),
     ]
     return [(columns, rows) for columns, rows in found if rows]
 
@@ -66,6 +66,11 @@ def rebalance_facts(rebalance: "Rebalance") -> dict[str, object]:
         "host": host_of(rebalance.host) or None,
         "reason": rebalance.reason,
     }
+
+
+def count_word(group: "GroupInfo") -> str:
+    """What a group counts its rebalances in."""
+    return "generation" if group.type == "classic" else "epoch"
 
 
 def took(rebalance: "Rebalance") -> str:
@@ -112,6 +117,10 @@ def _name(member: "GroupMember | None", member_id: str) -> str:
 def _place(name: str, client_id: str, host: str) -> str:
     """Where a member is, and what it calls itself unless its name says that already."""
     return host_of(host) if name.startswith(client_id) else f"{client_id}, {host_of(host)}"
+
+
+def _rebalance_columns(group: "GroupInfo") -> list[str]:
+    return [count_word(group) if c == "generation" else c for c in REBALANCE_COLUMNS]
 
 
 def _rebalance_row(rebalance: "Rebalance") -> tuple[object, ...]:

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.group.member import Member
@@ -53,6 +53,17 @@ MOVES: Mapping[State, frozenset[State]] = {
 }
 
 
+class Party(Protocol):
+    """A member of either kind of group, as far as a story names it."""
+
+    @property
+    def member_id(self) -> str: ...
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def client_host(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Who set off a rebalance (empty: the coordinator), and why."""
@@ -63,7 +74,7 @@ class Cause:
     client_host: str = ""
 
     @classmethod
-    def of(cls, members: Sequence[Member], reason: str) -> "Cause":
+    def of(cls, members: Sequence[Party], reason: str) -> "Cause":
         """It was these members; the first of them is named."""
         first, *others = members
         text = f"{reason} (and so did {len(others)} more)" if others else reason
@@ -77,7 +88,7 @@ class Rebalance:
     began_ms: int
     cause: Cause
     ended_ms: int | None = None  # None: it goes on
-    generation: int | None = None  # None: it led to none; the next rebalance came first
+    generation: int | None = None  # or epoch; None: it led to none, the next rebalance came first
 
 
 def told_reason(reason: str | None) -> str:

@@ -10,7 +10,7 @@ A request that names groups of several partitions (OffsetFetch, DescribeGroups, 
 split by the shell: one request for each machine, with the groups that belong to it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ottla.config import MIB
 from ottla.coordinator.caller import Caller
@@ -35,6 +35,7 @@ from ottla.coordinator.group import (
 )
 from ottla.coordinator.group.classic import Cause, ClassicGroup, State
 from ottla.coordinator.group.consumer import classic_members
+from ottla.coordinator.group.consumer import story as consumer_story
 from ottla.coordinator.group.consumer import telling as consumer_telling
 from ottla.coordinator.group.consumer.coordinator import ConsumerGroups
 from ottla.coordinator.group.consumer.topics import Topics
@@ -45,6 +46,7 @@ from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
+from ottla.wire.messages.consumer_group_describe import DescribedGroup as ConsumerDescription
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -172,6 +174,8 @@ class GroupCoordinator:
     ) -> list[Effect]:
         """ConsumerGroupDescribe 0-1; authorized operations are the shell's to fill in."""
         groups = tuple(self._consumers.described(group_id) for group_id in request.group_ids)
+        if request.include_story:
+            groups = tuple(self._with_consumer_story(group, now_ms) for group in groups)
         return [Answer(ticket, ConsumerGroupDescribeResponse(groups=groups))]
 
     def commit(
@@ -218,7 +222,8 @@ class GroupCoordinator:
             telling.described(group_id, self._groups.get(group_id), caller.version)
             for group_id in request.groups
         )
-        groups = tuple(self._consumers.disowned(group) for group in groups)
+        ours = self._consumers.groups
+        groups = tuple(consumer_telling.disowned(g, ours.get(g.group_id)) for g in groups)
         if request.include_story:
             groups = tuple(self._with_story(group, now_ms) for group in groups)
         return [Answer(ticket, DescribeGroupsResponse(groups=groups))]
@@ -302,6 +307,16 @@ class GroupCoordinator:
         """Take in the end of a transaction: its offsets count from now on, or never did."""
         self._registry.apply_marker(producer_id, committed=committed)
 
+    def summaries(self) -> Iterator[telling.GroupSummary]:
+        """Every group in a few numbers."""
+        for group in self._registry.all():
+            offsets = self._offsets.of_group(group.group_id)
+            yield telling.GroupSummary(
+                group_id=group.group_id,
+                member_count=len(group.members),
+                offsets=tuple(((key.topic, key.partition), at.offset) for key, at in offsets),
+            )
+
     def hard_state(self) -> HardState:
         """What recovery would find, for comparison."""
         return self._registry.hard_state()
@@ -311,6 +326,15 @@ class GroupCoordinator:
         if group is None:
             return described
         return replace(described, story=story.told(group, self._offsets, now_ms))
+
+    def _with_consumer_story(
+        self, described: ConsumerDescription, now_ms: int
+    ) -> ConsumerDescription:
+        group = self._consumers.groups.get(described.group_id)
+        if group is None:
+            return described
+        told = consumer_story.told(self._consumers, group, self._offsets, now_ms)
+        return replace(described, story=told)
 
     def _desk(
         self, group_id: str, caller: Caller, ticket: Ticket, now_ms: int

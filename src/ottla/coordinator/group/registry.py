@@ -54,6 +54,10 @@ class Registry:
         """The group of that name, of whichever kind."""
         return self.consumers.groups.get(group_id) or self.classic.get(group_id)
 
+    def all(self) -> list[ClassicGroup | ConsumerGroup]:
+        """Every group, of whichever kind."""
+        return [*self.classic.values(), *self.consumers.groups.values()]
+
     def commit_refusal(self, request: OffsetCommitRequest, version: int) -> ErrorCode:
         """Whether the sender of an OffsetCommit may commit for its group now."""
         group = self.find(request.group_id)
@@ -135,9 +139,7 @@ class Registry:
     def expire_offsets(self, now_ms: int) -> list[Effect]:
         """Offsets past their retention go, and empty groups that have none left."""
         effects: list[Effect] = []
-        groups: list[ClassicGroup | ConsumerGroup] = list(self.classic.values())
-        groups += self.consumers.groups.values()
-        for group in groups:
+        for group in self.all():
             expired = self.offsets.expired(group, self._config, now_ms)
             effects += persist_each(expired.tombstones)
             if isinstance(group, ClassicGroup):

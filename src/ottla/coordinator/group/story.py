@@ -1,4 +1,4 @@
-"""The story of a group: what it waits for, its last rebalances, and when it committed what.
+"""The story of a classic group: what it waits for, its last rebalances, when it committed what.
 
 Kafka's protocol has no question for this.  Ours travels in a field of our own, to those who ask
 (`wire.messages.describe_groups`).  It has facts only; whoever shows them finds the words.  Nothing
@@ -33,8 +33,8 @@ def told(group: ClassicGroup, offsets: Offsets, now_ms: int) -> GroupStory:
         until_ms=group.until_ms if group.state in _WAITING else NOT_KNOWN,
         generation_id=group.generation,
         awaited=(*_awaited(group), *_silent(group, now_ms)),
-        rebalances=tuple(_told_rebalance(rebalance) for rebalance in group.rebalances),
-        commits=_commits(group.group_id, offsets),
+        rebalances=tuple(told_rebalance(rebalance) for rebalance in group.rebalances),
+        commits=commits(group.group_id, offsets),
     )
 
 
@@ -77,7 +77,8 @@ def _silent(group: ClassicGroup, now_ms: int) -> Iterator[AwaitedMember]:
             )
 
 
-def _told_rebalance(rebalance: Rebalance) -> ToldRebalance:
+def told_rebalance(rebalance: Rebalance) -> ToldRebalance:
+    """A rebalance as it travels; that of a consumer group has its epoch for a generation."""
     cause = rebalance.cause
     return ToldRebalance(
         began_ms=rebalance.began_ms,
@@ -90,7 +91,8 @@ def _told_rebalance(rebalance: Rebalance) -> ToldRebalance:
     )
 
 
-def _commits(group_id: str, offsets: Offsets) -> tuple[CommittedTopic, ...]:
+def commits(group_id: str, offsets: Offsets) -> tuple[CommittedTopic, ...]:
+    """When each partition was committed, by topic."""
     by_topic = groupby(offsets.of_group(group_id), key=lambda entry: entry[0].topic)
     return tuple(
         CommittedTopic(

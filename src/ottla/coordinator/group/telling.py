@@ -9,11 +9,21 @@ from typing import Final
 from ottla.coordinator.group.classic import ClassicGroup, State
 from ottla.coordinator.group.member import Member
 from ottla.errors import ErrorCode
+from ottla.values import dataclass
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 CLASSIC: Final = "classic"
 NOT_FOUND_SINCE: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSummary:
+    """A group of either kind in a few numbers."""
+
+    group_id: str
+    member_count: int
+    offsets: tuple[tuple[tuple[str, int], int], ...]  # topic and partition -> committed offset
 
 
 def described(group_id: str, group: ClassicGroup | None, version: int) -> DescribedGroup:

@@ -5,8 +5,12 @@ v1  adds member_type: classic members may be in a new group  (KIP-1099)
 
 `authorized_operations` is a bit field: bit n stands for ACL operation n, and -2147483648 (no bit
 but the sign) says that nobody asked.
+
+`include_story` and `story` are Ottla's own, as in DescribeGroups: tagged, so others skip them, and
+told only to who asks.
 """
 
+from ottla.wire.messages.describe_groups import STORY_TAG, GroupStory
 from ottla.wire.schema import Bool, Int8, Int16, Int32, String, Uuid, at, message, struct
 
 
@@ -14,6 +18,7 @@ from ottla.wire.schema import Bool, Int8, Int16, Int32, String, Uuid, at, messag
 class ConsumerGroupDescribeRequest:
     group_ids: tuple[String, ...]
     include_authorized_operations: Bool
+    include_story: Bool = at("0+", default=False, tag=STORY_TAG, ignorable=True)
 
 
 @struct
@@ -54,6 +59,7 @@ class DescribedGroup:
     assignor_name: String
     members: tuple[Member, ...]
     authorized_operations: Int32 = -2147483648  # bits; -2147483648: not asked for
+    story: GroupStory | None = at("0+", default=None, tag=STORY_TAG, ignorable=True)
 
 
 @message(key=69, versions="0-1", flexible="0+")

@@ -45,6 +45,9 @@ class Awaited(IntEnum):
     ASSIGNMENT = 2  # share out the partitions: it is the leader
     SYNC = 3  # ask for its assignment
     HEARTBEAT = 4  # be heard of: more than half of its session has passed in silence
+    REVOCATION = 5  # say that it gave up partitions that shall be another's (KIP-848)
+    EPOCH = 6  # follow to the epoch of the group, with its next heartbeat (KIP-848)
+    RETURN = 7  # come back: it is a static member that left for a while (KIP-848)
 
 
 @message(key=15, versions="0-6", flexible="5+")
@@ -90,7 +93,7 @@ class GroupStory:
     now_ms: Int64
     since_ms: Int64 = -1  # how long the group is in its state; -1: not known
     until_ms: Int64 = -1  # when its wait ends at the latest; -1: it does not wait
-    generation_id: Int32
+    generation_id: Int32  # of a consumer group its epoch, here and in rebalances
     awaited: tuple[AwaitedMember, ...]
     rebalances: tuple[ToldRebalance, ...]  # the last ones, oldest first
     commits: tuple[CommittedTopic, ...]

@@ -10,8 +10,14 @@ from dataclasses import replace
 
 from ottla.coordinator.caller import Caller
 from ottla.coordinator.effects import Answer, Effect, Ticket
-from ottla.coordinator.group.classic import CONSUMER
-from ottla.coordinator.group.consumer.coordinator import ConsumerGroups, fenced_by, unknown
+from ottla.coordinator.group.classic import CONSUMER, told_reason
+from ottla.coordinator.group.consumer.causes import LEFT
+from ottla.coordinator.group.consumer.coordinator import (
+    ConsumerGroups,
+    fenced_by,
+    size_refusal,
+    unknown,
+)
 from ottla.coordinator.group.consumer.draft import Draft
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeats import Refusal
@@ -62,7 +68,7 @@ def join(desk: Desk, request: JoinGroupRequest) -> list[Effect]:
     if isinstance(before, Refusal):
         return [refused_join(desk.ticket, desk.caller.version, before.error, request.member_id)]
     member = _updated(before, request, subscription, desk.caller)
-    subscribes_anew = desk.groups.enter(draft, before, member)
+    subscribes_anew = desk.groups.enter(draft, before, member, request.reason)
     owned = owned_places(subscription, desk.groups.topics)
     moved = draft.reconcile(member, owned, has_new_subscription=subscribes_anew)
     if moved is None:
@@ -115,12 +121,14 @@ def leave(desk: Desk, request: LeaveGroupRequest) -> list[Effect]:
     if desk.caller.version < BATCHED_LEAVE_SINCE:
         leavers = (MemberIdentity(member_id=request.member_id),)
     gone: dict[str, ConsumerMember] = {}
+    reasons: list[str] = []
     results = []
     for leaver in leavers:
         found = _leaver(desk.group, leaver)
         error = found.error if isinstance(found, Refusal) else ErrorCode.NONE
         if not isinstance(found, Refusal):
             gone[found.member_id] = found
+            reasons.append(told_reason(leaver.reason))
         results.append(
             MemberResponse(
                 member_id=leaver.member_id,
@@ -130,14 +138,16 @@ def leave(desk: Desk, request: LeaveGroupRequest) -> list[Effect]:
         )
     effects: list[Effect] = []
     if gone:
-        effects += desk.groups.fence(desk.group, list(gone.values()), desk.now_ms)
+        why = f"{LEFT}: {reasons[0]}" if reasons[0] else LEFT
+        effects += desk.groups.fence(desk.group, list(gone.values()), why, desk.now_ms)
     return [*effects, Answer(desk.ticket, left(results, desk.caller.version))]
 
 
 def _join_error(desk: Desk, request: JoinGroupRequest, member_id: str) -> ErrorCode:
     if desk.groups.config.consumer_migration_policy == "disabled":
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    why = desk.groups.size_refusal(desk.group, member_id, request.group_instance_id)
+    max_size = desk.groups.config.consumer_max_size
+    why = size_refusal(desk.group, member_id, request.group_instance_id, max_size)
     if why is not None:
         return why.error
     is_consumer = request.protocol_type == CONSUMER and bool(request.protocols)

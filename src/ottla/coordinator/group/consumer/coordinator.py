@@ -5,7 +5,7 @@ that may become one.  A group exists as soon as a record of it is applied; until
 works on a group of its own, and a request that is refused leaves no trace.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 from uuid import UUID
 
@@ -20,8 +20,9 @@ from ottla.coordinator.effects import (
     StoredRecord,
     Ticket,
 )
-from ottla.coordinator.group.classic import ClassicGroup
-from ottla.coordinator.group.consumer import heartbeats, migration, telling
+from ottla.coordinator.group.classic import Cause, ClassicGroup, Rebalance
+from ottla.coordinator.group.consumer import causes, heartbeats, migration, telling
+from ottla.coordinator.group.consumer.chronicle import Chronicles
 from ottla.coordinator.group.consumer.draft import Draft, Rules
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeats import Refusal, refused
@@ -38,8 +39,6 @@ from ottla.coordinator.group.consumer.watch import BACK, JOIN, REBALANCE, SYNC, 
 from ottla.errors import ErrorCode
 from ottla.wire.messages.consumer_group_describe import DescribedGroup
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from ottla.wire.messages.describe_groups import DescribedGroup as ClassicDescription
-from ottla.wire.schema import replace
 
 _UUID_BYTES: Final = 16
 
@@ -54,6 +53,7 @@ class ConsumerGroups:
         self.topics = topics
         self.groups: dict[str, ConsumerGroup] = {}
         self.watch = Watch()
+        self.chronicles = Chronicles()
         self._random_bytes = random_bytes
         self._checked: dict[str, Topics] = {}  # which topics a group has seen
 
@@ -84,7 +84,8 @@ class ConsumerGroups:
         effects: list[Effect] = [e for e in opened.effects if not isinstance(e, Alarm)]
         for converted in opened.group.members.values() if opened.is_converted else ():
             effects += self.hear(request.group_id, converted, now_ms)
-        effects += self.persist(draft, opened.records)
+        past = () if classic is None else classic.rebalances
+        effects += self.persist(draft, opened.records, past)
         # Not before: a classic group that is too large to be written anew goes on as it was.
         effects += [e for e in opened.effects if isinstance(e, Alarm)]
         effects += self.hear(request.group_id, member, now_ms)
@@ -100,17 +101,10 @@ class ConsumerGroups:
         assignor = "" if group is None else self.draft(group, 0).assignor()
         return telling.described(group_id, group, assignor, self.topics)
 
-    def disowned(self, described: ClassicDescription) -> ClassicDescription:
-        """Says of a group that DescribeGroups does not find why that is, if it is one of ours."""
-        if described.error_message is None or described.group_id not in self.groups:
-            return described
-        reason = f"{described.group_id} is a consumer group, not a classic group"
-        return replace(described, error_message=reason)
-
     def fence(
-        self, group: ConsumerGroup, members: list[ConsumerMember], now_ms: int
+        self, group: ConsumerGroup, members: list[ConsumerMember], why: str, now_ms: int
     ) -> list[Effect]:
-        """Take members out: they left, or were silent for too long."""
+        """Take members out: they left, or were silent for too long; `why` says it in words."""
         effects: list[Effect] = []
         if migration.can_go_back(group, members, self.config):
             for member_id in group.members:
@@ -118,7 +112,7 @@ class ConsumerGroups:
             return [*effects, *migration.to_classic(group, members, self.topics, now_ms)]
         draft = self.draft(group, now_ms)
         draft.remove(member.member_id for member in members)
-        draft.advance(is_due=True)
+        draft.advance(causes.gone(members, why))
         if not draft.members:
             draft.settle_empty()
         return self.persist(draft)
@@ -139,7 +133,7 @@ class ConsumerGroups:
             return effects
         if kind in (JOIN, SYNC) and not member.is_classic:
             return effects  # it speaks the new protocol now
-        return [*effects, *self.fence(group, [member], now_ms)]
+        return [*effects, *self.fence(group, [member], causes.OVERDUE[kind], now_ms)]
 
     def on_loaded(self, now_ms: int) -> list[Effect]:
         """The log was read to its end: members found in it get a session's time to report."""
@@ -159,6 +153,7 @@ class ConsumerGroups:
                 return
             group = self.groups[change.group_id] = ConsumerGroup(change.group_id)
         group.apply(change)
+        self.chronicles.note(group, change)
         if change.kind is Kind.EPOCH and change.value is None:
             self.forget(change.group_id)
 
@@ -166,6 +161,7 @@ class ConsumerGroups:
         """The group is gone, or is a classic one now."""
         self.groups.pop(group_id, None)
         self._checked.pop(group_id, None)
+        self.chronicles.forget(group_id)
 
     def dissolve(self, group: ConsumerGroup) -> tuple[StoredRecord, ...]:
         """What to write when an empty group goes."""
@@ -180,34 +176,53 @@ class ConsumerGroups:
             assignment_interval_ms=self.config.consumer_assignment_interval_ms,
             now_ms=now_ms,
         )
-        return Draft(group, rules)
+        return Draft(group, rules, self._checked.get(group.group_id))
 
-    def enter(self, draft: Draft, before: ConsumerMember, member: ConsumerMember) -> bool:
+    def enter(
+        self,
+        draft: Draft,
+        before: ConsumerMember,
+        member: ConsumerMember,
+        reason: str | None = None,
+    ) -> bool:
         """Put a member into the draft as it is now, and share out the partitions if need be.
 
         An epoch begins if the member is new, subscribes to something else or wants another
-        assignor, and if the topics are not those that the group has seen.  Returns whether the
-        member subscribes to something else.
+        assignor, and if the topics are not those that the group has seen.  `reason` is its own for
+        joining.  Returns whether the member subscribes to something else.
         """
         is_new = member.member_id not in draft.members
         subscribes_anew = (member.names, member.pattern) != (before.names, before.pattern)
-        is_due = is_new or subscribes_anew
+        cause: Cause | None = None
+        if is_new:
+            cause = causes.joined(member, reason)
+        elif subscribes_anew:
+            cause = causes.subscribed(member)
         if is_new or member != before:
             old_assignor = draft.assignor()
             draft.put(member)
-            is_due = is_due or draft.assignor() != old_assignor
-        if is_due or self._checked.get(draft.group_id) is not self.topics:
-            draft.advance(is_due=is_due)
+            if cause is None and (assignor := draft.assignor()) != old_assignor:
+                cause = causes.chose(member, assignor)
+        if cause is not None or self._checked.get(draft.group_id) is not self.topics:
+            draft.advance(cause)
         draft.assign()
         return subscribes_anew
 
-    def persist(self, draft: Draft, first: tuple[StoredRecord, ...] = ()) -> list[Effect]:
-        """What follows from a draft that is final."""
+    def persist(
+        self,
+        draft: Draft,
+        first: tuple[StoredRecord, ...] = (),
+        past: Iterable[Rebalance] = (),
+    ) -> list[Effect]:
+        """What follows from a draft that is final; `past` is what an earlier group remembers."""
         effects = [e for gone in draft.gone for e in self.watch.forget(draft.group_id, gone)]
         if draft.has_looked:
             self._checked[draft.group_id] = self.topics
         records = (*first, *draft.records)
-        return [*effects, Persist(records)] if records else effects
+        if not records:
+            return effects
+        self.chronicles.decide(draft.group_id, draft.now_ms, draft.epoch, draft.cause, past)
+        return [*effects, Persist(records)]
 
     def hear(self, group_id: str, member: ConsumerMember, now_ms: int) -> list[Effect]:
         """A member was heard of."""
@@ -218,18 +233,6 @@ class ConsumerGroups:
 
     def new_member_id(self) -> str:
         return str(UUID(bytes=self._random_bytes(_UUID_BYTES), version=4))
-
-    def size_refusal(
-        self, group: ConsumerGroup, member_id: str, instance_id: str | None
-    ) -> Refusal | None:
-        """Whether there is room for one more; a static member takes the place that it has."""
-        is_known = member_id in group.members or instance_id in group.static_ids
-        if is_known or len(group.members) < self.config.consumer_max_size:
-            return None
-        return Refusal(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"the group has {len(group.members)} members, and may have no more",
-        )
 
     def _open(
         self, request: ConsumerGroupHeartbeatRequest, classic: ClassicGroup | None
@@ -252,7 +255,8 @@ class ConsumerGroups:
         caller: Caller,
     ) -> tuple[ConsumerMember, ConsumerMember] | Refusal:
         """Write the draft; returns the member as it was before, and as it is then."""
-        why = self.size_refusal(group, request.member_id, request.instance_id)
+        max_size = self.config.consumer_max_size
+        why = size_refusal(group, request.member_id, request.instance_id, max_size)
         if why is not None:
             return why
         owned = heartbeats.owned_by(request)
@@ -305,7 +309,8 @@ class ConsumerGroups:
             return [refused(ticket, fenced_by(member, request.member_id))]
         answer = Answer(ticket, heartbeats.left(request))
         if request.member_epoch == LEAVING_EPOCH or request.instance_id is None:
-            return [*self.fence(group, [member], now_ms), answer]
+            return [*self.fence(group, [member], causes.LEFT, now_ms), answer]
+        self.chronicles.decide(group.group_id, now_ms)
         return [
             Persist((current_record(group.group_id, member.away()),)),
             *self.watch.end(REBALANCE, group.group_id, member.member_id),
@@ -334,6 +339,19 @@ class ConsumerGroups:
 
 def _current(member: ConsumerMember) -> tuple[object, ...]:
     return (member.state, member.epoch, member.assigned, member.revoking)
+
+
+def size_refusal(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int
+) -> Refusal | None:
+    """Whether there is room for one more; a static member takes the place that it has."""
+    is_known = member_id in group.members or instance_id in group.static_ids
+    if is_known or len(group.members) < max_size:
+        return None
+    return Refusal(
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        f"the group has {len(group.members)} members, and may have no more",
+    )
 
 
 def unknown(who: str, group_id: str) -> Refusal:

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ottla.coordinator.effects import StoredRecord
+from ottla.coordinator.group.classic import Cause
 from ottla.coordinator.group.consumer.assignors import ASSIGNORS, Candidate
+from ottla.coordinator.group.consumer.causes import topics_changed
 from ottla.coordinator.group.consumer.group import NO_TARGET, ConsumerGroup, topics_of
 from ottla.coordinator.group.consumer.member import ConsumerMember
 from ottla.coordinator.group.consumer.reconciling import Goal, reconcile
@@ -44,8 +46,10 @@ class Rules:
 class Draft:
     """A group as it will be."""
 
-    def __init__(self, group: ConsumerGroup, rules: Rules) -> None:
+    def __init__(self, group: ConsumerGroup, rules: Rules, seen: Topics | None = None) -> None:
+        """`seen` are the topics that the group saw last, if that is known."""
         self._group = group
+        self._seen = seen
         self._rules = rules
         self.group_id = group.group_id
         self.records: list[StoredRecord] = []
@@ -56,6 +60,11 @@ class Draft:
         self._patterns: dict[str, Resolved] | None = None
         self.gone: list[str] = []  # members that are members no longer
         self.has_looked = False  # at the topics
+        self.cause: Cause | None = None  # why its epoch begins, if one does
+
+    @property
+    def now_ms(self) -> int:
+        return self._rules.now_ms
 
     @property
     def members(self) -> Mapping[str, ConsumerMember]:
@@ -93,13 +102,15 @@ class Draft:
         self.records.append(current_record(self.group_id, new))
         return new
 
-    def advance(self, *, is_due: bool) -> None:
-        """See what members read now, and begin an epoch if that has changed, or if it is due."""
+    def advance(self, cause: Cause | None) -> None:
+        """See what members read now, and begin an epoch if that has changed or there is cause."""
         self.has_looked = True
         has_changed = self._resolve()
         topics = topics_of(self.members.values(), self.patterns)
         topics_hash = self._rules.topics.hash_of(topics)
-        if is_due or has_changed or topics_hash != self._group.topics_hash:
+        if cause is not None or has_changed or topics_hash != self._group.topics_hash:
+            names = topics | self._group.topics
+            self.cause = cause or topics_changed(self._seen, self._rules.topics, names)
             self.epoch = self._group.epoch + 1
             self.records.append(epoch_record(self.group_id, self.epoch, topics_hash))
         if self._group.has_old_topics:

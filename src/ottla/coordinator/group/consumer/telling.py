@@ -17,7 +17,9 @@ from ottla.wire.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
+from ottla.wire.messages.describe_groups import DescribedGroup as ClassicDescription
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest
+from ottla.wire.schema import replace
 
 _CLASSIC_MEMBER = 0
 _CONSUMER_MEMBER = 1
@@ -39,6 +41,14 @@ def described(
         assignor_name=assignor,
         members=tuple(_member(group, member, topics) for member in group.members.values()),
     )
+
+
+def disowned(classic: ClassicDescription, group: ConsumerGroup | None) -> ClassicDescription:
+    """Says of a group that DescribeGroups does not find why that is, if it is `group`."""
+    if classic.error_message is None or group is None:
+        return classic
+    reason = f"{classic.group_id} is a consumer group, not a classic group"
+    return replace(classic, error_message=reason)
 
 
 def refused(group_id: str, error: ErrorCode, reason: str | None = None) -> DescribedGroup:

@@ -4,7 +4,7 @@ A view never changes; the shell hands in another one when topics come, grow or g
 group has to look again is a question of identity.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from struct import Struct
 from typing import Final, TypeAlias
@@ -52,6 +52,20 @@ class Topics:
     def matching(self, pattern: Pattern) -> frozenset[str]:
         """The topics whose whole name the pattern matches."""
         return frozenset(name for name in self._by_name if pattern.matches(name))
+
+    def changes_since(self, before: "Topics", names: Iterable[str]) -> Iterator[str]:
+        """In words, what became of each of these topics."""
+        for name in names:
+            old, new = before._by_name.get(name), self._by_name.get(name)
+            if new is None:
+                if old is not None:
+                    yield f"{name} was deleted"
+            elif old is None:
+                yield f"{name} was created"
+            elif old.topic_id != new.topic_id:
+                yield f"{name} was deleted and created anew"
+            elif len(old.partitions) != len(new.partitions):
+                yield f"{name} has {len(new.partitions)} partitions now, not {len(old.partitions)}"
 
     def hash_of(self, names: Iterable[str]) -> int:
         """Changes when one of these topics comes, grows, goes or is created anew; 0 for none.

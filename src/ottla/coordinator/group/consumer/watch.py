@@ -61,6 +61,15 @@ class Watch:
         self._timeouts.pop((group_id, member_id), None)
         return [effect for kind in ALARMS for effect in self.end(kind, group_id, member_id)]
 
+    def session_of(self, group_id: str, member_id: str) -> tuple[int, int] | None:
+        """Until when a member must be heard of, and how long its session is."""
+        key = (group_id, member_id)
+        return (self._deadlines[key], self._timeouts[key]) if key in self._deadlines else None
+
+    def until_ms(self, kind: str, group_id: str, member_id: str) -> int | None:
+        """When a wait is over; None if there is none."""
+        return self._alarms.get((kind, group_id, member_id))
+
     def ring(self, name: AlarmName, now_ms: int) -> tuple[bool, list[Effect]]:
         """An alarm rang: whether the wait is really over, and what to do if it is not."""
         if self._alarms.pop(name, None) is None:

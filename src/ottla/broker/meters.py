@@ -1,0 +1,98 @@
+"""What a broker counts and times while it works: plain integers, for `metrics` to tell of.
+
+Requests are all counted.  Their time is taken of the first few of each kind and then of one in
+sixteen, which stands for all sixteen; those that wait are all timed.  A broker that answers a
+hundred thousand requests a second must not spend its time on watching itself.
+"""
+
+import asyncio
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ottla.broker.flusher import AfterSync
+from ottla.wire.registry import ApiKey
+from ottla.wire.schema import Declared
+
+SAMPLED_OF: Final = 16
+"""One request of so many is timed; a power of two."""
+
+BOUNDS_S: Final = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0),
+)
+
+LAG_INTERVAL_S: Final = 0.5
+_LAGS_KEPT: Final = 30
+
+
+class Histogram:
+    """How often something took how long."""
+
+    __slots__ = ("counts", "sum_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS_S) + 1)
+        self.sum_s = 0.0
+
+    def observe(self, duration_s: float, weight: int = 1) -> None:
+        """It took so long, so many times."""
+        self.counts[bisect_left(BOUNDS_S, duration_s)] += weight
+        self.sum_s += duration_s * weight
+
+
+def quantile_s(counts: Sequence[int], share: float) -> float | None:
+    """The time that so large a share of all did not exceed; None if there were none.
+
+    Within a bucket they are taken to lie evenly; of those beyond the last bound, that is known.
+    """
+    wanted = sum(counts) * share
+    if not wanted:
+        return None
+    low_s = 0.0
+    for bound_s, count in zip(BOUNDS_S, counts, strict=False):
+        if count and wanted <= count:
+            return low_s + (bound_s - low_s) * wanted / count
+        wanted -= count
+        low_s = bound_s
+    return low_s
+
+
+class Meters:
+    """Everything that one broker counts beside its partitions."""
+
+    def __init__(self) -> None:
+        self.request_counts = [0] * (max(ApiKey) + 1)
+        """By API key: whoever serves a request adds one."""
+        self.request_times: dict[int, Histogram] = {}
+        self.sync_times = Histogram()
+        self._lags_s: deque[float] = deque(maxlen=_LAGS_KEPT)
+
+    def sample(self, key: int, result: Any, since_s: float) -> None:
+        """Time a request that is answered now or after a sync; others `finish`."""
+        weight = 1 if self.request_counts[key] <= SAMPLED_OF else SAMPLED_OF
+        if type(result) is AfterSync:
+            result.sync.add_done_callback(lambda _: self.finish(key, since_s, weight))
+        elif isinstance(result, Declared):
+            self.finish(key, since_s, weight)
+
+    def finish(self, key: int, since_s: float, weight: int = 1) -> None:
+        """A request that came at that time of the loop is answered."""
+        times = self.request_times.get(key)
+        if times is None:
+            times = self.request_times[key] = Histogram()
+        times.observe(asyncio.get_running_loop().time() - since_s, weight)
+
+    @property
+    def loop_lag_s(self) -> float:
+        """How late the loop was at the worst, of the last seconds."""
+        return max(self._lags_s, default=0.0)
+
+    async def watch_loop(self) -> None:
+        """See again and again how late the loop wakes us; ends only when it is canceled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due_s = loop.time() + LAG_INTERVAL_S
+            await asyncio.sleep(LAG_INTERVAL_S)
+            self._lags_s.append(max(0.0, loop.time() - due_s))
