@@ -33,6 +33,9 @@ class Interrupted:
             raise self._interrupt
         return await work
 
+    async def close(self, last: Work[None], timeout_s: float) -> None:
+        await self.run(last)
+
     async def listen(self, timeout_s: float) -> None: ...
 
     async def result(self, returned: Awaitable[None] | None) -> None: ...

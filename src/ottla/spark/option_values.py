@@ -68,7 +68,7 @@ def size_bytes(name: str, text: str) -> int:
     unit = "" if found is None else found[2].lower().removesuffix("ib").removesuffix("b")
     if found is None or unit not in _SIZE_UNITS or int(found[1]) == 0:
         raise ConfigError(f"{name} = {text!r} is not a size like 64k, 128m or 1g")
-    return int(found[1]) * 1024 ** _SIZE_UNITS[unit]
+    return int(found[1]) << 10 * _SIZE_UNITS[unit]
 
 
 def _json_object(name: str, text: str) -> dict[str, Any]:
