@@ -8,6 +8,7 @@ Our clients have our own broker, in this process; with `--kafka=VERSION` they ha
 """
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -20,6 +21,11 @@ settings.register_profile(
     "search", max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Shells start what runs in the background this way; tests press Ctrl-C all the same.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

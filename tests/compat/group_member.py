@@ -19,7 +19,6 @@ from typing import Any
 import confluent_kafka
 
 POLL_MS = 100
-LONG_POLL_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +87,15 @@ def run_kafka_python(settings: MemberSettings) -> None:
         session_timeout_ms=settings.session_timeout_ms,
         heartbeat_interval_ms=200,
     )
-    # A kafka-python leader that knows no partitions yet assigns none and joins again; if its poll
-    # ends before that second join does, it forgets the join, and owns nothing forever (3.0.12).
-    # So it knows them before it joins, and polls for longer than a join takes.
-    consumer.partitions_for_topic(settings.topic)
     consumer.subscribe([settings.topic], listener=Listener())
     while not _stopping.is_set():
         # While there is no broker both raise instead of trying again.
         with suppress(KafkaConnectionError):
-            polled = consumer.poll(LONG_POLL_MS)
+            polled = consumer.poll(POLL_MS)
+            if consumer._coordinator.rejoining:
+                # A join that is under way when a poll ends may be forgotten (3.0.12): it would own
+                # nothing for ever.
+                consumer._coordinator.request_rejoin()
             for records in polled.values():
                 _tell_records(records)
             if polled:

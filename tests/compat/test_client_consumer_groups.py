@@ -399,7 +399,7 @@ def test_a_group_with_a_member_of_kafka_python(
         partition_assignment_strategy=[kinds[assignor]],
         heartbeat_interval_ms=100,
     )
-    other.partitions_for_topic(topic)  # see group_member: it could forget its own second join
+    other.partitions_for_topic(topic)  # or it joins twice, and may forget that: see group_member
     with member(broker, topic, assignors=[assignor]) as ada:
         poll_until(lambda: shares(ada, other) == (2, 2), *polls(ada), lambda: other.poll(20))
         other.close()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -375,3 +376,16 @@ def test_a_forked_child_is_told_to_make_its_own_producer(served: TestBroker, top
         cwd=ROOT,
     )
     assert sorted(values(served, topic), key=str) == [b"own", b"parent"]
+
+
+def test_closing_sends_what_nobody_acknowledges(served: TestBroker, topic: str) -> None:
+    """With acks=0 nobody waits for answers, and yet nothing may be cut off in the middle."""
+    count = 40
+    with ottla.Producer(served.bootstrap_servers, acks=0, linger_ms=0) as producer:
+        for _ in range(count):  # more than sockets have room for
+            producer.send(topic, b"x" * 900_000, partition=0)
+    place = ottla.TopicPartition(topic, 0)
+    with ottla.Admin(served.bootstrap_servers) as admin:
+        deadline_s = time.monotonic() + SOON_S
+        while (end := admin.list_offsets([place])[place]) != count:
+            assert time.monotonic() < deadline_s, f"{end} of {count} records came"

@@ -185,11 +185,29 @@ class Connection(asyncio.BufferedProtocol):
         self.is_held = False
         self._admit()
 
-    def close(self, reason: OttlaError | None = None) -> None:
-        """Close it; whoever waits for an answer, or for room, gets `reason`."""
+    def close(self, reason: OttlaError | None = None, *, in_peace: bool = False) -> None:
+        """Close it; whoever waits for an answer, or for room, gets `reason`.
+
+        In peace, what nobody waits for an answer to is still sent: records with acks=0.
+        """
+        is_owed = in_peace and not self._waiting and self.unsent_bytes > 0
         self._fail(reason or TransportError(f"{self.name}: the connection was closed"))
+        if self._transport is None:
+            return
+        if is_owed:
+            self._transport.close()
+        else:
+            self._transport.abort()
+
+    def abort(self) -> None:
+        """Close it at once, with whatever was to be sent."""
         if self._transport is not None:
             self._transport.abort()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the system has not taken yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     # What the transport calls.
 

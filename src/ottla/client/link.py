@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 _END_TIMEOUT_S: Final = 1.0
 """How long a socket may take to close; the system does it in the next turn of the loop."""
 
+_SEND_TIMEOUT_S: Final = 30.0
+"""How long a broker has to read what it need not answer, when we close."""
+
 _TLS_HINT: Final = " (does the broker speak TLS there?)"
 
 _REAUTHENTICATE_AT: Final = (0.85, 0.95)
@@ -153,7 +156,8 @@ class Link:
         if connection is not None:
             self._ending = [c for c in self._ending if not c.ended.done()] + [connection]
             connection.close(
-                reason or ClosedError(f"{self.node}: the client closed the connection")
+                reason or ClosedError(f"{self.node}: the client closed the connection"),
+                in_peace=True,
             )
         self._stop_renewal()
         self._stop_pause()
@@ -163,7 +167,12 @@ class Link:
         tasks = {task for task in (self._opening, self._renewing) if task is not None}
         waits = tasks | {connection.ended for connection in self._ending}
         if waits:
-            await asyncio.wait(waits, timeout=_END_TIMEOUT_S)
+            is_owed = any(connection.unsent_bytes for connection in self._ending)
+            await asyncio.wait(waits, timeout=_SEND_TIMEOUT_S if is_owed else _END_TIMEOUT_S)
+        for connection in self._ending:
+            if unsent_bytes := connection.unsent_bytes:
+                log.warning("%s: %d bytes were not sent: it does not read", self.node, unsent_bytes)
+                connection.abort()
         self._ending.clear()
 
     def _delay_ms(self) -> int:
