@@ -199,11 +199,6 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.abort()
 
-    def abort(self) -> None:
-        """Close it at once, with whatever was to be sent."""
-        if self._transport is not None:
-            self._transport.abort()
-
     @property
     def unsent_bytes(self) -> int:
         """What the system has not taken yet."""

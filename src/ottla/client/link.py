@@ -172,7 +172,7 @@ class Link:
         for connection in self._ending:
             if unsent_bytes := connection.unsent_bytes:
                 log.warning("%s: %d bytes were not sent: it does not read", self.node, unsent_bytes)
-                connection.abort()
+                connection.close()
         self._ending.clear()
 
     def _delay_ms(self) -> int:
