@@ -27,6 +27,7 @@ TIMEOUT_S = 300
 _numbers = count(1)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist looks for groups first of all, too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
