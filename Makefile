@@ -34,7 +34,7 @@ setup: $(VENV)/.twins ## make .venv with all tools, and build the compiled twins
 
 test: $(VENV)/.twins ## run all tests; ARGS="-k batch -x" goes to pytest
 	@echo "==> tests"
-	@$(PY) -m pytest -q -n auto --maxprocesses 8 --dist loadgroup $(ARGS)
+	@$(PY) -m pytest -q -n auto --maxprocesses 8 --dist loadfile $(ARGS)
 
 # Needs Java 17 and Maven, which fetches Kafka's jars into build/jars; skips where one is missing.
 compat-kafka: $(VENV)/.twins ## test our clients with Apache Kafka itself; KAFKA="4.3.1 3.9.2"

@@ -1,7 +1,7 @@
 """One Spark and one broker for all tests here that do not kill them.
 
-A JVM takes ten seconds and a gigabyte: all tests of this folder run in one process (`xdist_group`,
-with `--dist loadgroup`), and share its session.
+A JVM takes ten seconds and a gigabyte: all tests of a process share one session, and all tests of a
+file run in one process (`--dist loadfile`).
 """
 
 import os
@@ -27,11 +27,9 @@ TIMEOUT_S = 300
 _numbers = count(1)
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist looks for groups first of all, too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
