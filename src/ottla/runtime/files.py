@@ -146,6 +146,8 @@ class OpenFiles:
         self._holders: OrderedDict[RealFile, None] = OrderedDict()
         # Files with a name, by folder and then by path; one path may be open several times.
         self._named: dict[str, dict[str, list[RealFile]]] = {}
+        # Of files that are synced twice at a time, beside the descriptor that they hold.
+        self._extra: set[int] = set()
 
     @property
     def descriptor_count(self) -> int:
@@ -194,13 +196,18 @@ class OpenFiles:
         descriptor = self.descriptor_of(file)
         if file.pins and file.has_name:  # without a name, no start will ever find it
             descriptor = os.open(os.path.join(self._root, file.path), os.O_RDWR)
+            self._extra.add(descriptor)
         file.pins += 1
         return descriptor
 
     def unpin(self, file: RealFile, descriptor: int) -> None:
-        file.pins -= 1
-        if descriptor != file.descriptor:
+        """The sync is over.  After `close_all` nothing is left to do: its number may be another's."""
+        if descriptor in self._extra:
+            self._extra.remove(descriptor)
             os.close(descriptor)
+        if not file.pins:
+            return
+        file.pins -= 1
         if file.is_closed and not file.pins:
             self._close_descriptor(file)
 
@@ -217,6 +224,8 @@ class OpenFiles:
             file.pins = 0
             file.close()
             self._close_descriptor(file)
+        while self._extra:
+            os.close(self._extra.pop())
 
     def _name(self, file: RealFile, path: str) -> None:
         file.path = path
