@@ -363,3 +363,16 @@ def test_closing_the_disk_closes_everything(tmp_path: Path) -> None:
 
     assert len(os.listdir("/dev/fd")) == before
     assert all(file.is_closed for file in files)
+
+
+def test_a_sync_that_ends_after_everything_was_closed_closes_nothing(tmp_path: Path) -> None:
+    files = OpenFiles(str(tmp_path), 3)
+    file = files.open("log", os.O_RDWR | os.O_CREAT)
+    first, second = files.pin(file), files.pin(file)
+    files.close_all()
+    others = [os.open(tmp_path / name, os.O_RDWR | os.O_CREAT) for name in ("a", "b")]
+    assert sorted(others) == sorted((first, second)), "the system gives the lowest numbers again"
+    for descriptor in (first, second):
+        files.unpin(file, descriptor)
+    for other in others:
+        os.close(other)  # nobody else has
