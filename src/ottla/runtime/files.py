@@ -201,7 +201,7 @@ class OpenFiles:
         return descriptor
 
     def unpin(self, file: RealFile, descriptor: int) -> None:
-        """The sync is over.  After `close_all` nothing is left to close: the number is another's."""
+        """The sync is over.  After `close_all` the number may be that of another file."""
         if descriptor in self._extra:
             self._extra.remove(descriptor)
             os.close(descriptor)
