@@ -66,9 +66,9 @@ class CopierProcess:
         return self._wait_until(lambda: self._counts[step] >= target)
 
     def wait_for_anything(self) -> bool:
-        """Wait until it has done something; False if it ends before."""
+        """Wait until it has done something, or waits to be released; False if it ends before."""
         target = self._counts.total() + 1
-        return self._wait_until(lambda: self._counts.total() >= target)
+        return self._wait_until(lambda: self.is_paused or self._counts.total() >= target)
 
     def wait_for_pause(self) -> bool:
         """Wait until it pauses; False if it ends before."""
