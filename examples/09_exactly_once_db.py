@@ -57,11 +57,7 @@ with ottla.Consumer(
     isolation_level="read_committed",
     auto_offset_reset="earliest",
 ) as consumer:
-    for batch in consumer.batches(max_records=4, idle=True):
-        if not batch:
-            break  # a real loader would go on: leave out idle=True
+    for batch in consumer.batches(max_records=4):
         with db:  # commits, or rolls back
             db.executemany("insert into orders values(?)", [(r.value,) for r in batch])
             offsets.save("loader", batch)
-print(*db.execute("select count(*) from orders").fetchone())
-db.close()

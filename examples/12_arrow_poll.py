@@ -13,6 +13,8 @@ with ottla.Consumer(
     "orders", group_id="stats", enable_auto_commit=False, auto_offset_reset="earliest"
 ) as consumer:
     # The columns: topic, partition, offset, timestamp, key, headers, and those of the schema.
-    while (batch := consumer.poll_arrow(max_records=50_000, schema=schema)) is not None:
-        print(batch.num_rows, pc.sum(batch.column("amount")))
-        consumer.commit(batch)
+    while True:
+        batch = consumer.poll_arrow(max_records=50_000, schema=schema)
+        if batch is not None:
+            print(batch.num_rows, pc.sum(batch.column("amount")))
+            consumer.commit(batch)

@@ -57,9 +57,7 @@ with ottla.Consumer(
     offset_store=offsets,
     auto_offset_reset="earliest",
 ) as consumer:
-    for batch in consumer.batches(idle=True):
-        if not batch:
-            break  # a real cache would go on: leave out idle=True
+    for batch in consumer.batches():
         for record in batch:
             print(record.value)
         offsets.save(batch)

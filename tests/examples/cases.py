@@ -7,12 +7,14 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from ottla.testing import TestBroker
 
 Step = Callable[[TestBroker], None]
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,9 +137,25 @@ def stopped_when_caught_up(broker: TestBroker) -> None:
     threading.Thread(target=terminate, daemon=True).start()
 
 
-def orders_for_memory(broker: TestBroker) -> None:
+def orders_for_a_database(broker: TestBroker) -> None:
     orders(broker)
-    os.environ["ORDERS_DB"] = ":memory:"
+    os.environ["ORDERS_DB"] = os.path.join(tempfile.mkdtemp(), "orders.db")
+
+
+def orders_in_the_database(broker: TestBroker) -> None:
+    with closing(sqlite3.connect(os.environ["ORDERS_DB"])) as db:
+        wait_until(lambda: count_of(db) == 10)
+
+
+def count_of(db: sqlite3.Connection) -> int:
+    with suppress(sqlite3.OperationalError):
+        count: int = db.execute("select count(*) from orders").fetchone()[0]
+        return count
+    return 0  # there is no such table yet
+
+
+def no_database(broker: TestBroker) -> None:
+    shutil.rmtree(Path(os.environ.pop("ORDERS_DB")).parent)
 
 
 def settings_and_a_file(broker: TestBroker) -> None:
@@ -146,9 +164,12 @@ def settings_and_a_file(broker: TestBroker) -> None:
 
 
 def offsets_in_the_file(broker: TestBroker) -> None:
-    path = Path(os.environ.pop("OFFSETS_FILE"))
-    assert json.loads(path.read_text()) == [["settings", 0, 2]]
-    shutil.rmtree(path.parent)
+    path = Path(os.environ["OFFSETS_FILE"])
+    wait_until(lambda: path.exists() and json.loads(path.read_text()) == [["settings", 0, 2]])
+
+
+def no_file(broker: TestBroker) -> None:
+    shutil.rmtree(Path(os.environ.pop("OFFSETS_FILE")).parent)
 
 
 def its_tests_pass(broker: TestBroker) -> None:
@@ -172,10 +193,12 @@ CASES: Mapping[str, Case] = {
     "06_typed": Case(before=orders_and_nonsense, until=has("orders.dlq", 1)),
     "07_rebalance": Case(before=clicks, until=assigned("sessions", 6)),
     "08_seek_pause": Case(before=orders, prints="4 10 6\nNone\n"),
-    "09_exactly_once_db": Case(before=orders_for_memory, prints="10\n"),
+    "09_exactly_once_db": Case(
+        before=orders_for_a_database, until=orders_in_the_database, after=no_database
+    ),
     "10_transactions": Case(before=orders, until=has("orders.enriched", 10), after=enriched),
     "11_async_transactions": Case(before=orders, until=has("orders.enriched", 10)),
-    "12_arrow_poll": Case(before=orders, after=caught_up("stats"), prints="10 100035.0\n"),
+    "12_arrow_poll": Case(before=orders, until=caught_up("stats"), prints="10 100035.0\n"),
     "13_arrow_send": Case(before=clicks, after=has("clicks", 2)),
     "14_partitioner": Case(after=in_the_first_partition),
     "15_assignor": Case(before=clicks, until=assigned("workers", 6)),
@@ -189,7 +212,8 @@ CASES: Mapping[str, Case] = {
     "20_test_fixture": Case(after=its_tests_pass),
     "21_broadcast": Case(
         before=settings_and_a_file,
-        after=offsets_in_the_file,
+        until=offsets_in_the_file,
+        after=no_file,
         prints="b'dark mode'\nb'large type'\n",
     ),
 }

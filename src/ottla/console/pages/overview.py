@@ -1,5 +1,7 @@
 """What the cluster does just now, on one page."""
 
+from heapq import nsmallest
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -44,13 +46,21 @@ async def overview(request: Request) -> Response:
 
 def busiest(history: History, newest: Sample) -> list[dict[str, object]]:
     """The topics that grow fastest, first."""
-    rows: list[dict[str, object]] = []
-    for name, topic in newest.topics.items():
-        if not topic.is_internal:
-            rate = history.rate(end_offset_of(name)) or 0.0
-            spark = sparkline(history.rates(end_offset_of(name)), f"rate of {name}")
-            rows.append({"name": name, "topic": topic, "rate": rate, "spark": drawn(spark)})
-    return sorted(rows, key=lambda row: (-float(str(row["rate"])), str(row["name"])))[:_SHOWN]
+    rates = {
+        name: history.rate(end_offset_of(name)) or 0.0
+        for name, topic in newest.topics.items()
+        if not topic.is_internal
+    }
+    names = nsmallest(_SHOWN, rates, key=lambda name: (-rates[name], name))
+    return [
+        {
+            "name": name,
+            "topic": newest.topics[name],
+            "rate": rates[name],
+            "spark": drawn(sparkline(history.rates(end_offset_of(name)), f"rate of {name}")),
+        }
+        for name in names
+    ]
 
 
 def behind(history: History, newest: Sample, shown: int = _SHOWN) -> list[dict[str, object]]:
