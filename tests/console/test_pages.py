@@ -3,9 +3,11 @@
 import json
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 import ottla
+from ottla import measures
 from ottla.broker.embedded import Broker
 from tests.console.browsing import post, wait_for
 
@@ -223,6 +225,9 @@ def test_metrics_have_the_names_of_exporters(client: TestClient, topic: str, gro
     assert f'kafka_consumergroup_lag{{{labels},partition="0"}} 1\n' in text
     assert "ottla_cluster_up 1\n" in text
     assert "\nkafka_brokers 1\n" in text
+    families = text_string_to_metric_families(text)
+    told = {family.name + "_total" * (family.type == "counter") for family in families}
+    assert told == measures.told_by("console")
 
 
 def test_health_and_readiness(client: TestClient) -> None:

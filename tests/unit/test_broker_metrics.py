@@ -25,7 +25,9 @@ def test_a_broker_is_not_ready_while_a_coordinator_reads_its_log() -> None:
         await office.ask(join(), 1)
         members = f'kafka_consumergroup_members{{consumergroup="{GROUP}"}} 1'
         assert (await metrics.readiness()).status is HTTPStatus.OK
-        assert members in (await metrics.metrics()).body
+        page = (await metrics.metrics()).body
+        assert members in page
+        assert f'ottla_group_rebalances_total{{consumergroup="{GROUP}"}} 1' in page
 
         await office.stop_loading()
 

@@ -110,6 +110,7 @@ class Connections:
             reason = f"max.connections.per.ip = {self._limits.max_connections_per_ip}"
         else:
             self._sessions[session] = None
+            self._node.meters.connection_count = len(self._sessions)
             self._per_ip[host] += 1
             return True
         self._complaints.add("connection refused", session.peer, reason)
@@ -118,6 +119,7 @@ class Connections:
     def _forget(self, session: Session) -> None:
         if session in self._sessions:
             del self._sessions[session]
+            self._node.meters.connection_count = len(self._sessions)
             self._per_ip[session.peer[0]] -= 1
             if not self._per_ip[session.peer[0]]:
                 del self._per_ip[session.peer[0]]

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ottla.broker.flusher import AfterSync
+from ottla.errors import ErrorCode
+from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from ottla.wire.registry import ApiKey
 from ottla.wire.schema import Declared
 
@@ -25,6 +27,8 @@ BOUNDS_S: Final = (
 
 LAG_INTERVAL_S: Final = 0.5
 _LAGS_KEPT: Final = 30
+
+_FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 class Histogram:
@@ -67,6 +71,10 @@ class Meters:
         """By API key: whoever serves a request adds one."""
         self.request_times: dict[int, Histogram] = {}
         self.sync_times = Histogram()
+        self.connection_count = 0
+        """Clients that are connected: the listener keeps it."""
+        self.committed_count = self.aborted_count = self.fenced_count = 0
+        """Transactions that ended either way, and requests of producers that were fenced."""
         self._lags_s: deque[float] = deque(maxlen=_LAGS_KEPT)
 
     def sample(self, key: int, result: Any, since_s: float) -> None:
@@ -83,6 +91,29 @@ class Meters:
         if times is None:
             times = self.request_times[key] = Histogram()
         times.observe(asyncio.get_running_loop().time() - since_s, weight)
+
+    def count_end(self, *, is_commit: bool) -> None:
+        """A transaction's end was decided, and its markers are ordered."""
+        if is_commit:
+            self.committed_count += 1
+        else:
+            self.aborted_count += 1
+
+    def count_if_fenced(self, response: Any) -> None:
+        """Look whether a coordinator's answer says that somebody else has the id by now."""
+        if isinstance(response, AddPartitionsToTxnResponse):
+            results = (
+                *response.results_by_topic_v3_and_below,
+                *(t for result in response.results_by_transaction for t in result.topic_results),
+            )
+            is_fenced = any(
+                partition.partition_error_code in _FENCED
+                for topic in results
+                for partition in topic.results_by_partition
+            )
+        else:
+            is_fenced = getattr(response, "error_code", ErrorCode.NONE) in _FENCED
+        self.fenced_count += is_fenced
 
     @property
     def loop_lag_s(self) -> float:

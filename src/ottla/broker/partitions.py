@@ -39,7 +39,12 @@ class Partitions:
     @property
     def has_offline(self) -> bool:
         """Whether some partition could not be opened, or was lost with its disk."""
-        return any(
+        return self.offline_count > 0
+
+    @property
+    def offline_count(self) -> int:
+        """How many could not be opened, or were lost with their disk."""
+        return sum(
             isinstance(found, ErrorCode)
             for topic in self._by_topic.values()
             for found in topic.values()

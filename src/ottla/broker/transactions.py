@@ -90,7 +90,12 @@ class TransactionShard(Shard):
         for task in self._ending.values():
             task.cancel()
 
+    def _answer(self, ticket: Ticket, response: Any) -> None:
+        self._node.meters.count_if_fenced(response)
+        super()._answer(ticket, response)
+
     def _write_markers(self, order: WriteMarkers) -> None:
+        self._node.meters.count_end(is_commit=order.is_commit)
         # Taken now, it is the same sync that the answer waits for; a task would be late for that.
         decided = None if self._flusher is None else self._flusher.when_durable(None)
         task = self._loop.create_task(self._end(order, decided))

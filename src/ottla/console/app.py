@@ -41,6 +41,7 @@ from ottla.errors import (
     RequestError,
     TransportError,
 )
+from ottla.exposition import Exposition
 
 _STATUS: tuple[tuple[type[OttlaError], HTTPStatus], ...] = (
     (NotFoundError, HTTPStatus.NOT_FOUND),
@@ -104,6 +105,7 @@ async def _life(app: Starlette, settings: ConsoleSettings) -> AsyncIterator[None
         app.state.settings = settings
         app.state.admin = admin
         app.state.browser = Browser(settings, admin)
+        app.state.exposition = Exposition()
         sampler = app.state.sampler = Sampler(admin, settings.interval_s)
         loop = asyncio.get_running_loop()
         # A signal may come at any moment: what it asks for is done by the loop.

@@ -109,6 +109,22 @@ class LogView:
                 return found
         return LogRead(b"", offset)
 
+    def written_ms(self, offset: int) -> int | None:
+        """When the batch was written that holds `offset`, or else the first one after it.
+
+        By the largest timestamp in it, so that no record has to be decoded; `None` where there is
+        no such batch, or it has no timestamp.
+
+        Raises:
+            StorageError: The batches are damaged.
+        """
+        for segment in self._segments.from_offset(offset):
+            spot = segment.find(offset)
+            if spot is not None:
+                self._segments.keep_warm(segment)
+                return spot.max_timestamp_ms if spot.max_timestamp_ms >= 0 else None
+        return None
+
     def offset_for_time(
         self, timestamp_ms: int, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
     ) -> TimedOffset | None:

@@ -311,10 +311,17 @@ class GroupCoordinator:
         """Every group in a few numbers."""
         for group in self._registry.all():
             offsets = self._offsets.of_group(group.group_id)
+            tally = (
+                group
+                if isinstance(group, ClassicGroup)
+                else self._consumers.chronicles.of(group.group_id)
+            )
             yield telling.GroupSummary(
                 group_id=group.group_id,
                 member_count=len(group.members),
                 offsets=tuple(((key.topic, key.partition), at.offset) for key, at in offsets),
+                rebalance_count=tally.rebalance_count,
+                rebalance_ms=tally.rebalance_ms,
             )
 
     def hard_state(self) -> HardState:

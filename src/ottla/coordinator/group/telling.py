@@ -24,6 +24,8 @@ class GroupSummary:
     group_id: str
     member_count: int
     offsets: tuple[tuple[tuple[str, int], int], ...]  # topic and partition -> committed offset
+    rebalance_count: int  # since the coordinator was loaded, or the group began
+    rebalance_ms: int  # how long those took that have ended
 
 
 def described(group_id: str, group: ClassicGroup | None, version: int) -> DescribedGroup:

@@ -32,6 +32,7 @@ class Chronicle:
 
     def __init__(self) -> None:
         self.rebalances: deque[Rebalance] = deque(maxlen=REBALANCES_KEPT)
+        self.rebalance_count = self.rebalance_ms = 0  # how many began, and how long those took
         self.moved_ms: dict[str, int] = {}  # when a member last took a step
         self._decided: Decision | None = None
 
@@ -60,6 +61,7 @@ class Chronicle:
         self.rebalances.extend(decided.past)
         self._end(decided.now_ms, None)
         self.rebalances.append(Rebalance(decided.now_ms, cause))
+        self.rebalance_count += 1
 
     def _end_if_at_rest(self, group: ConsumerGroup, now_ms: int) -> None:
         # The state of a group is a look at all of its members: not without need.
@@ -68,7 +70,9 @@ class Chronicle:
 
     def _end(self, now_ms: int, epoch: int | None) -> None:
         if self._goes_on:
-            self.rebalances[-1] = replace(self.rebalances[-1], ended_ms=now_ms, generation=epoch)
+            last = self.rebalances[-1]
+            self.rebalances[-1] = replace(last, ended_ms=now_ms, generation=epoch)
+            self.rebalance_ms += max(0, now_ms - last.began_ms)
 
     @property
     def _goes_on(self) -> bool:
