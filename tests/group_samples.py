@@ -107,7 +107,7 @@ class Desk:
                 case Persist(records):
                     assert records, "nothing to persist"
                     for record in records:
-                        self.log.append(record)
+                        self.log.append(StoredRecord(record.key, record.value))  # as on disk
                         self.machine.apply(record)
                 case Answer(ticket, response):
                     assert ticket not in self.answers, f"ticket {ticket} was answered twice"

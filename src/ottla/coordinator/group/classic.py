@@ -111,6 +111,7 @@ class ClassicGroup:
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
         self.static_ids: dict[str, str] = {}  # instance id -> member id
+        self._common: frozenset[str] | None = None  # what all members speak; None: to be found out
         self.pending: dict[str, int] = {}  # ids given out, to be joined with before this time
         self.topics: frozenset[str] | None = None  # None: not known
         self.is_initial = False  # this rebalance began in an empty group
@@ -118,6 +119,7 @@ class ClassicGroup:
         self.has_newcomer = False  # somebody came since the last time it was put off
         self.until_ms = 0  # when the wait of this state ends at the latest
         self.rebalances: deque[Rebalance] = deque(maxlen=REBALANCES_KEPT)
+        self.rebalance_count = self.rebalance_ms = 0  # how many began, and how long those took
 
     @property
     def is_bare(self) -> bool:
@@ -135,7 +137,8 @@ class ClassicGroup:
 
     @property
     def has_all_joined(self) -> bool:
-        return not self.pending and self.waiting_count == len(self.members)
+        # Asked at every join: it must not look at all members when an early one is missing.
+        return not self.pending and all(m.join is not None for m in self.members.values())
 
     def move(self, to: State, now_ms: int) -> None:
         assert to in MOVES[self.state], f"{self.group_id}: {self.state} -> {to}"
@@ -161,6 +164,7 @@ class ClassicGroup:
         self.protocol_name = value.protocol
         self.leader_id = value.leader
         known, self.members, self.static_ids = self.members, {}, {}
+        self._common = None
         for stored in value.members:
             member = known.get(stored.member_id) or Member.from_stored(stored, value.protocol)
             member.assignment = stored.assignment
@@ -186,24 +190,29 @@ class ClassicGroup:
         """Assignments are void: everybody has to join again."""
         self._end_rebalance(now_ms, None)
         self.rebalances.append(Rebalance(now_ms, cause))
+        self.rebalance_count += 1
         self.move(State.PREPARING, now_ms)
 
     def _end_rebalance(self, now_ms: int, generation: int | None) -> None:
         if self.rebalances and self.rebalances[-1].ended_ms is None:
             last = self.rebalances[-1]
             self.rebalances[-1] = replace(last, ended_ms=now_ms, generation=generation)
+            self.rebalance_ms += max(0, now_ms - last.began_ms)
 
     def add(self, member: Member) -> None:
         if self.leader_id is None:
             self.leader_id = member.member_id
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
+        if self._common is not None:
+            self._common &= member.protocol_names
         self.members[member.member_id] = member
         self.pending.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> Member:
         """Take a member out; if it led the group, the one who came first after it leads."""
         member = self.members.pop(member_id)
+        self._common = None
         if member.instance_id is not None:
             del self.static_ids[member.instance_id]
         if self.leader_id == member_id:
@@ -269,6 +278,24 @@ class ClassicGroup:
                 return None  # what members tell each other is their own business
         return frozenset(topics)
 
+    def change_protocols(self, member: Member, to: tuple[JoinGroupRequestProtocol, ...]) -> None:
+        """A member joins again, and may speak others than before."""
+        before = member.protocol_names
+        member.protocols = to
+        if member.protocol_names != before:
+            self._common = None
+
+    def replace_member(self, old_id: str, member: Member) -> None:
+        """Give a member the place of another one, and not the last: the order can be seen."""
+        self.members = {
+            (member.member_id if i == old_id else i): (member if i == old_id else m)
+            for i, m in self.members.items()
+        }
+        self._common = None
+
     def _common_protocols(self) -> frozenset[str]:
-        first, *others = (member.protocol_names for member in self.members.values())
-        return first.intersection(*others)
+        """Asked at every join, so it is kept: a thousand members who join ask a thousand times."""
+        if self._common is None:
+            first, *others = (member.protocol_names for member in self.members.values())
+            self._common = first.intersection(*others)
+        return self._common

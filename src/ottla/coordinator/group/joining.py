@@ -64,12 +64,11 @@ class Door:
         return member
 
     def update(self, member: Member) -> None:
-        """Take over what the request says; before v1 the session timeout limited rebalances too."""
+        """Take over its timeouts; before v1 the session timeout limited rebalances too."""
         request = self.request
         timeout_ms = request.rebalance_timeout_ms
         member.rebalance_timeout_ms = timeout_ms if timeout_ms >= 0 else request.session_timeout_ms
         member.session_timeout_ms = request.session_timeout_ms
-        member.protocols = request.protocols
 
     def new_member_id(self) -> str:
         prefix = self.request.group_instance_id or self.caller.client_id
@@ -112,7 +111,8 @@ def _has_room_for(group: ClassicGroup, member_id: str) -> bool:
     if group.state is State.PREPARING:
         member = group.members.get(member_id)
         has_joined = member is not None and member.join is not None
-        return has_joined or group.waiting_count < group.config.max_size
+        max_size = group.config.max_size
+        return has_joined or len(group.members) < max_size or group.waiting_count < max_size
     return member_id in group.members or len(group.members) < group.config.max_size
 
 
@@ -175,6 +175,7 @@ def _join_again(group: ClassicGroup, door: Door, member: Member) -> list[Effect]
         event = "its subscription or its assignors changed"
     effects = _supersede(member)
     door.update(member)
+    group.change_protocols(member, door.request.protocols)
     member.join = door.parked()
     cause = door.cause(member.member_id, event)
     return [*effects, *rebalance.prepare_or_complete(group, cause, door.now_ms)]
@@ -200,11 +201,7 @@ def _replace_static(group: ClassicGroup, door: Door, old_id: str, new_id: str) -
     member = door.new_member(new_id)
     member.assignment = old.assignment
     effects = rebalance.silence(group, old, ErrorCode.FENCED_INSTANCE_ID)
-    # In the place of the old one, and not at the end: the order of members can be seen.
-    group.members = {
-        (new_id if i == old_id else i): (member if i == old_id else m)
-        for i, m in group.members.items()
-    }
+    group.replace_member(old_id, member)
     group.static_ids[member.instance_id or ""] = new_id
     if group.leader_id == old_id:
         group.leader_id = new_id
