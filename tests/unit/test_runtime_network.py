@@ -2,10 +2,14 @@
 
 import asyncio
 import socket
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from ottla.runtime.network import RealNetwork, _bind_each
+
+CROWD_COUNT = 300
 
 
 class Silent(asyncio.Protocol):
@@ -81,6 +85,24 @@ def test_small_messages_are_not_held_back() -> None:
             sock = transport.get_extra_info("socket")
             assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             transport.close()
+        listener.close()
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+def test_hundreds_may_connect_while_the_loop_is_busy() -> None:
+    """With as few as asyncio lets wait by itself, the kernel turns the next one away for a second
+    or more: a listener that is restarted has all of its clients at the door at once."""
+    allowed = Path("/proc/sys/net/core/somaxconn")
+    if allowed.exists() and int(allowed.read_text()) < CROWD_COUNT:
+        pytest.skip("the kernel allows fewer")
+
+    async def main() -> None:
+        listener = await RealNetwork().listen("127.0.0.1", 0, Silent)
+        with ExitStack() as crowd:
+            for _ in range(CROWD_COUNT):  # nothing is awaited, so nobody is accepted meanwhile
+                crowd.enter_context(socket.create_connection(listener.address, timeout=60))
         listener.close()
         await asyncio.sleep(0)
 

@@ -47,7 +47,10 @@ class RealNetwork:
         )
         addresses = list(dict.fromkeys((family, to[0]) for family, _, _, _, to in found))
         sockets = _bind_all(addresses, port)
-        servers = [await loop.create_server(accept, sock=bound) for bound in sockets]
+        # The loop listens once more, and would let only 100 wait.
+        servers = [
+            await loop.create_server(accept, sock=bound, backlog=BACKLOG) for bound in sockets
+        ]
         bound_host, bound_port = sockets[0].getsockname()[:2]
         return RealListener(servers, (bound_host, bound_port))
 
