@@ -15,11 +15,13 @@ from pydantic import BaseModel
 
 import ottla
 from ottla.client.producer.config import ProducerConfig
+from ottla.client.producer.delivery import Delivery, Outcome
 from ottla.client.producer.outgoing import (
     UNSET,
     Outgoing,
     ProducerInterceptor,
     ProducerRecord,
+    SentBatch,
     milliseconds,
     serde_of,
     size_of,
@@ -193,6 +195,53 @@ def test_interceptors_change_records_in_turn_and_may_fail(caplog: pytest.LogCapt
         made.acknowledge(None, None)
     assert "interceptor failed: Broken.on_send" in caplog.text
     assert "interceptor failed: Elsewhere.on_ack" in caplog.text
+
+
+class Batches(ProducerInterceptor):
+    def __init__(self) -> None:
+        self.seen: list[SentBatch] = []
+
+    def on_batch(self, batch: SentBatch) -> None:
+        self.seen.append(batch)
+
+
+def test_what_traveled_together_is_told_once_with_the_headers_of_each() -> None:
+    watching = Batches()
+    made, delivery = outgoing(watching), Delivery("orders", 3, lambda: None)
+    for number in range(2):
+        headers = {"n": str(number)} if number else {}
+        made.follow(delivery, number, made.ready("orders", b"v", headers=headers).record)
+    assert watching.seen == []
+
+    delivery.settle(Outcome(0, 2, 70, -1, None))
+
+    (batch,) = watching.seen
+    assert batch.headers == (ottla.Headers(), ottla.Headers({"n": "1"}))
+    assert (batch.topic, batch.partition, batch.base_offset) == ("orders", 3, 70)
+    assert (batch.began_ms, batch.error) == (NOW_MS, None)
+
+
+def test_a_record_that_comes_when_its_batch_is_answered_is_told_on_its_own() -> None:
+    watching = Batches()
+    made, delivery = outgoing(watching), Delivery("orders", 3, lambda: None)
+    failure = ottla.DeadlineError("too late")
+    made.follow(delivery, 0, made.ready("orders", b"v").record)
+    delivery.settle(Outcome(0, 2, -1, -1, failure))
+
+    made.follow(delivery, 1, made.ready("orders", b"v").record)
+
+    assert [len(batch.headers) for batch in watching.seen] == [1, 1]
+    assert {batch.error for batch in watching.seen} == {failure}
+
+
+def test_an_interceptor_pays_only_for_what_it_wants_to_know() -> None:
+    made, delivery = outgoing(Batches()), Delivery("orders", 3, lambda: None)
+    record = made.ready("orders", b"v").record
+
+    for number in range(5):
+        made.follow(delivery, number, record)
+
+    assert len(delivery._listeners) == 1, "one for the batch, none for each record"
 
 
 def test_functions_do_as_serializers() -> None:

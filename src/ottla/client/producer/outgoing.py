@@ -1,12 +1,14 @@
 """From what a program sends to what a batch holds: interceptors, serdes, headers, timestamps."""
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Self
 
 from ottla.client.headers import NO_HEADERS, Headers, HeadersLike, Pair, header_pairs
+from ottla.client.producer.delivery import Delivery
 from ottla.client.results import RecordMetadata
 from ottla.client.serdes import BYTES, Functions, SerContext, Serde
 from ottla.errors import ConfigError, DeliveryError, OttlaError, SerializationError
@@ -35,6 +37,20 @@ class ProducerRecord:
         return replace(self, headers=self.headers.plus(key, value))
 
 
+class SentBatch(NamedTuple):
+    """What became of records that traveled together."""
+
+    topic: str
+    partition: int
+    headers: tuple[Headers, ...]
+    """Of each record, in the order in which they were sent."""
+    began_ms: int
+    """When the first of them was sent."""
+    base_offset: int
+    """Of the first of them; -1 if nobody was told (`acks=0`), or it failed."""
+    error: OttlaError | None
+
+
 class ProducerInterceptor:
     """Sees each record before it is sent, and what became of it (KIP-42); override what you need.
 
@@ -47,6 +63,12 @@ class ProducerInterceptor:
 
     def on_ack(self, metadata: RecordMetadata | None, error: DeliveryError | None) -> None:
         """Called on the I/O thread."""
+
+    def on_batch(self, batch: SentBatch) -> None:
+        """Called on the I/O thread, once for all records of a batch.
+
+        A record that is sent while its batch is just being answered may come in a call of its own.
+        """
 
 
 class Ready(NamedTuple):
@@ -103,11 +125,17 @@ class Outgoing:
     ) -> None:
         self._key = key_serde
         self._value = value_serde
-        self._interceptors = tuple(interceptors)
+        # To call what does nothing, for each record, would cost more than to send it.
+        self._senders = [it for it in interceptors if _overrides(it, "on_send")]
+        self._listeners = [it for it in interceptors if _overrides(it, "on_ack")]
+        self._watchers = [it for it in interceptors if _overrides(it, "on_batch")]
         self._now_ms = now_ms
-        self.is_plain = key_serde is BYTES and value_serde is BYTES and not self._interceptors
+        self.has_interceptors = bool(interceptors)
+        self.is_plain = key_serde is BYTES and value_serde is BYTES and not interceptors
         """Whether bytes go out as they came."""
-        self.has_interceptors = bool(self._interceptors)
+        self._watched: dict[Delivery, tuple[int, list[tuple[Pair, ...]]]] = {}
+        """Batches that are on their way: when each began, and its headers so far."""
+        self._lock = threading.Lock()
 
     def ready(
         self,
@@ -131,7 +159,7 @@ class Outgoing:
         raw_key = _dumped(self._key, key, topic, "key", wrapped)
         raw_value = _dumped(self._value, value, topic, "value", wrapped)
         timestamp_ms = None if timestamp is None else milliseconds(timestamp)
-        if self._interceptors:
+        if self._senders:
             seen = self._intercepted(
                 ProducerRecord(topic, raw_value, raw_key, partition, wrapped, timestamp_ms)
             )
@@ -142,21 +170,59 @@ class Outgoing:
         record = (timestamp_ms, raw_key, raw_value, pairs)
         return Ready(topic, partition, record, size_of(raw_key, raw_value, pairs))
 
+    def follow(self, delivery: Delivery, index: int, record: Unwritten) -> None:
+        """Have interceptors told what becomes of a record that was put into a batch."""
+        if self._listeners:
+            delivery.follow(index, record[0], self.acknowledge)
+        if not self._watchers:
+            return
+        pairs: Any = record[3]  # as `ready` made them
+        with self._lock:
+            if (watched := self._watched.get(delivery)) is not None:
+                watched[1].append(pairs)
+                return
+            self._watched[delivery] = (self._now_ms(), [pairs])
+        delivery.listen(self._tell_of_batch)
+
+    def _tell_of_batch(self, delivery: Delivery) -> None:
+        with self._lock:
+            began_ms, told = self._watched.pop(delivery)
+        batch = SentBatch(
+            topic=delivery.topic,
+            partition=delivery.partition,
+            headers=tuple([Headers.of_pairs(pairs) if pairs else NO_HEADERS for pairs in told]),
+            began_ms=began_ms,
+            base_offset=delivery.outcomes[0].base_offset,
+            error=delivery.error,
+        )
+        for interceptor in self._watchers:
+            try:
+                interceptor.on_batch(batch)
+            except Exception:
+                log.exception("interceptor failed: %s.on_batch", type(interceptor).__name__)
+
     def acknowledge(self, metadata: RecordMetadata | None, error: DeliveryError | None) -> None:
         """Tell interceptors what became of a record."""
-        for interceptor in self._interceptors:
+        for interceptor in self._listeners:
             try:
                 interceptor.on_ack(metadata, error)
             except Exception:
                 log.exception("interceptor failed: %s.on_ack", type(interceptor).__name__)
 
     def _intercepted(self, record: ProducerRecord) -> ProducerRecord:
-        for interceptor in self._interceptors:
+        for interceptor in self._senders:
             try:
                 record = interceptor.on_send(record)
             except Exception:
                 log.exception("interceptor failed: %s.on_send", type(interceptor).__name__)
         return record
+
+
+def _overrides(interceptor: Any, name: str) -> bool:
+    """Whether an interceptor has a method of its own: ours do nothing."""
+    method = getattr(interceptor, name, None)
+    ours = getattr(ProducerInterceptor, name)
+    return method is not None and getattr(method, "__func__", method) is not ours
 
 
 def size_of(key: bytes | None, value: bytes | None, pairs: tuple[Pair, ...]) -> int:
