@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from ottla.cli.completion_names import groups
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.group.sight import Sight, look
 from ottla.cli.output import Output, format_option, verbose_option
@@ -37,7 +38,7 @@ _NOT_READY: Final = {
 
 
 @click.command("group")
-@click.argument("name", metavar="GROUP")
+@click.argument("name", metavar="GROUP", shell_complete=groups)
 @click.option(
     "--look",
     "look_s",
@@ -55,6 +56,11 @@ def command(output: Output, name: str, look_s: float | None, connection: Connect
 
     It tells who is waited for and until when, who set off the last rebalance and why, which members
     do not come along with their partitions, and which offsets make no sense.
+
+    \b
+    Examples:
+      ottla why group kitchen
+      ottla why group kitchen --look 5
     """
     # What the group's coordinator cannot do now is the answer, and not waited for.
     with connection.admin(retries=0) as admin:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.completion_names import topics
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.quantities import counted
@@ -21,7 +22,7 @@ Offsets = Mapping[TopicPartition, int | None]
 
 
 @click.command("topic")
-@click.argument("name", metavar="TOPIC")
+@click.argument("name", metavar="TOPIC", shell_complete=topics)
 @verbose_option
 @format_option
 @click.pass_obj
@@ -31,6 +32,11 @@ def command(output: Output, name: str, connection: Connection) -> None:
 
     It tells which partitions have no leader, and which transaction holds back read_committed
     consumers, whose it is, and for how long it has been open.
+
+    \b
+    Examples:
+      ottla why topic orders
+      ottla why topic orders -o json
     """
     with connection.admin() as admin:
         partitions = admin.list_partitions([name])

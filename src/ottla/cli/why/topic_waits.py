@@ -75,8 +75,8 @@ def _held(partition: HeldPartition, now_ms: int) -> Finding:
     return Finding(
         code="open_transaction",
         text=f"{text}.",
-        advice="See what its producer waits for, or abort it: "
-        f"`ottla txn abort {transaction.transactional_id}`"
+        advice=f"`ottla why transaction {transaction.transactional_id}` says what it waits for; "
+        f"`ottla txn abort {transaction.transactional_id}` aborts it."
         if transaction.is_open
         else "It is decided; its markers are on their way.",
         partitions=(partition.key,),

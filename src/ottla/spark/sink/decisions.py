@@ -75,6 +75,13 @@ class Names:
         """The names of the sink whose driver has this id."""
         return cls(transactional_id.removeprefix(_ID_PREFIX))
 
+    @classmethod
+    def of_transaction(cls, transactional_id: str) -> Self | None:
+        """The names of the sink that a transaction belongs to; None: it is no sink's."""
+        sink_id = transactional_id.removeprefix(_ID_PREFIX).partition("/")[0]
+        is_id = _LEGAL.fullmatch(sink_id) is not None and len(sink_id) <= _MAX_SINK_ID
+        return cls(sink_id) if is_id and transactional_id.startswith(_ID_PREFIX) else None
+
     @property
     def coordinator(self) -> str:
         """The transactional id of the driver."""
