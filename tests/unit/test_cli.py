@@ -76,7 +76,7 @@ def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.startswith("error: No such command 'vresion'")
-    assert "hint:  `ottla --help`" in shown.err
+    assert "hint:  did you mean `ottla version`?" in shown.err
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,13 @@ _TOLD: Final = _Warnings(logging.WARNING)
 _UNTOLD: Final = logging.NullHandler()
 
 
+def hear_clients(*, is_told: bool) -> None:
+    """Show on stderr what clients warn of, or keep it to ourselves."""
+    warnings = logging.getLogger("ottla.client")
+    warnings.removeHandler(_TOLD)
+    warnings.addHandler(_TOLD if is_told else _UNTOLD)
+
+
 def connection_options(command: Command) -> Command:
     """Give `command` the options `-b` and `--timeout`; it gets them as `connection`."""
 

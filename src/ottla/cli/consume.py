@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ottla.cli.completion_names import topics
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.formats import Format, json_line
 from ottla.cli.offsets import END, START, Place, as_place, resolve
@@ -40,7 +41,7 @@ class Span:
 
 
 @click.command()
-@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topics)
 @click.option(
     "--from",
     "first",
@@ -96,6 +97,13 @@ def command(
 
     Formats: %t topic, %p partition, %o offset, %k key, %s value, %h headers, %T timestamp in ms,
     %d timestamp as a date, %K and %S bytes of key and value, \\n, \\t. The default is the value.
+
+    \b
+    Examples:
+      ottla consume orders
+      ottla consume orders --follow
+      ottla consume orders --from -10 -f '%p@%o %k %s'
+      ottla consume orders --from @-1h -o json | jq .value
     """
     if follow and last is not None:
         raise click.UsageError("--follow never ends, so --until cannot be given with it")

@@ -3,6 +3,7 @@
 So `ottla --help` and `ottla topic --help` stay quick, however much a command needs.
 """
 
+import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Any
@@ -31,6 +32,17 @@ class LazyGroup(click.Group):
         module, _ = self._commands_by_name[cmd_name]
         command: click.Command = importlib.import_module(module).command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; what is misspelled gets a hint."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            for meant in difflib.get_close_matches(args[0], self.list_commands(ctx), n=1):
+                error.add_note(f"did you mean `{ctx.command_path} {meant}`?")
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -31,15 +31,23 @@ from ottla.errors import (
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "bench": ("ottla.cli.bench.group", "Measure a broker: records and bytes a second, live."),
+    "completion": ("ottla.cli.completion", "Print what makes a shell complete commands."),
     "console": ("ottla.cli.console", "Show a cluster in a browser."),
     "consume": ("ottla.cli.consume", "Print the records of topics."),
     "demo": ("ottla.cli.demo.group", "Show a pipeline, or a broker, that is killed at work."),
-    "doctor": ("ottla.cli.doctor.group", "Say what is missing on this machine, and how to get it."),
+    "doctor": ("ottla.cli.doctor.group", "Say what is wrong, and what to fix."),
     "group": ("ottla.cli.group.group", "Show, move and delete consumer groups."),
     "log": ("ottla.cli.log.group", "Look into the files of a data directory."),
+    "man": ("ottla.cli.man", "Print the manual page."),
+    "mirror": ("ottla.cli.mirror", "Copy topics to another cluster, and keep following."),
     "pipeline": ("ottla.cli.pipeline.group", "Run pipelines on Spark, and see how they do."),
     "produce": ("ottla.cli.produce", "Write records to a topic."),
+    "restore": ("ottla.cli.snapshot_restore", "Make a data directory of a snapshot."),
     "serve": ("ottla.cli.serve", "Run a broker."),
+    "snapshot": (
+        "ottla.cli.snapshot",
+        "Write the data directory of a stopped broker into one file.",
+    ),
     "topic": ("ottla.cli.topic.group", "Create, show, change and delete topics."),
     "txn": ("ottla.cli.txn.group", "Show transactions, and end those that nobody else ends."),
     "version": ("ottla.cli.version", "Print the version; -v says what else is at work."),
@@ -80,7 +88,15 @@ class _Root(LazyGroup):
 @click.version_option(__version__, message="ottla %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """A streaming log that speaks the Apache Kafka protocol."""
+    """A streaming log that speaks the Apache Kafka protocol.
+
+    \b
+    Examples:
+      ottla serve --console                   # a broker, and a page that shows it
+      ottla produce orders espresso lungo     # in another terminal
+      ottla consume orders
+      ottla topic create --help               # every command has examples
+    """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

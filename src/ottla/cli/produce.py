@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import click
 
+from ottla.cli.completion_names import topics
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.inputs import InputError, Lines, Rules, parse_path, read_lines
 from ottla.cli.output import Output, PartialError, format_option, verbose_option
@@ -29,7 +30,7 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topics)
 @click.argument("values", nargs=-1, metavar="[VALUE]...")
 @click.option(
     "-f",
@@ -83,6 +84,13 @@ def command(
     """Write records to a topic.
 
     Each VALUE is a record; without any, each line of stdin or of a file is one.
+
+    \b
+    Examples:
+      ottla produce orders espresso lungo
+      ottla produce orders -k table-4 espresso
+      ottla produce orders -f orders.ndjson --key-from .customer.id
+      tail -f access.log | ottla produce clicks --compression zstd
     """
     if values and path is not None:
         raise click.UsageError("values and --file cannot be given at a time")

@@ -9,11 +9,11 @@ import asyncio
 import errno
 import gc
 import logging
+import os
 import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -53,7 +53,7 @@ class BrokerFailedError(OttlaError):
 )
 @click.option(
     "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False),
     help="Where data is kept.  [default: ottla-data]",
 )
 @click.option(
@@ -65,7 +65,7 @@ class BrokerFailedError(OttlaError):
 @click.option(
     "--config",
     "config_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(exists=True, dir_okay=False),
     help="A file of settings under Kafka's names: TOML, or a server.properties.",
 )
 @click.option(
@@ -101,15 +101,23 @@ class BrokerFailedError(OttlaError):
 def command(
     output: Output,
     /,
-    data_dir: Path | None,
-    config_file: Path | None,
+    data_dir: str | None,
+    config_file: str | None,
     settings: tuple[str, ...],
     ephemeral: bool,
     console: bool,
     console_port: int,
     **options: Any,
 ) -> None:
-    """Run a broker."""
+    """Run a broker.
+
+    \b
+    Examples:
+      ottla serve
+      ottla serve --data-dir /var/lib/ottla --console
+      ottla serve --ephemeral --port 0
+      ottla serve --config ottla.toml -X num.partitions=6
+    """
     if console:
         from ottla.cli.console import check_installed
 
@@ -192,10 +200,10 @@ def _garbage_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _folder(data_dir: Path | None, ephemeral: bool) -> Iterator[str | None]:
+def _folder(data_dir: str | None, ephemeral: bool) -> Iterator[str | None]:
     """The data directory that options ask for, removed in the end if it is a temporary one."""
     if not ephemeral:
-        yield None if data_dir is None else str(data_dir)
+        yield data_dir
         return
     import shutil
     import tempfile
@@ -288,7 +296,7 @@ def _banner(
     output: Output, config: "BrokerConfig", server: "Server", opened: "Opened", seconds: float
 ) -> None:
     host, port = server.address
-    folder = str(Path(config.data_dir).absolute())
+    folder = os.path.abspath(config.data_dir)
     shown = server.metrics_address
     metrics = None if shown is None else f"http://{shown[0]}:{shown[1]}/metrics"
     if output.is_json:

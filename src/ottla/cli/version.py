@@ -20,7 +20,14 @@ CHOOSERS: Final = ("ottla.wire.codec", "ottla.records.kernel")
 @format_option
 @click.pass_obj
 def command(output: Output) -> None:
-    """Print the version; -v says what else is at work."""
+    """Print the version; -v says what else is at work.
+
+    \b
+    Examples:
+      ottla version
+      ottla version -v
+      ottla version -v -o json
+    """
     facts = environment() if output.verbose else {}
     if output.is_json:
         output.json_line({"version": __version__, **facts})

@@ -30,6 +30,11 @@ def command(
     """Read a topic as fast as it goes.
 
     From its first record to what is its last one now; `ottla bench produce` fills a topic.
+
+    \b
+    Examples:
+      ottla bench consume
+      ottla bench consume --raw -n 1000000
     """
     with connection.admin() as admin:
         partitions = admin.list_partitions([topic])

@@ -55,6 +55,11 @@ def command(
     """Write records as fast as it goes.
 
     The topic stays, for `ottla bench consume`; `ottla topic delete` removes it.
+
+    \b
+    Examples:
+      ottla bench produce
+      ottla bench produce -n 1000000 --size 1024 --compression zstd
     """
     # The same noise every time: compression has little to gain, and runs can be compared.
     noise = random.Random(size).randbytes(size + GROUP)

@@ -4,6 +4,7 @@ from typing import Final
 
 import click
 
+from ottla.cli.completion_names import groups
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.group.lags import COLUMNS
 from ottla.cli.group.shown import (
@@ -22,7 +23,7 @@ EVERY_REBALANCE: Final = 1_000
 
 
 @click.command("describe")
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=groups)
 @verbose_option
 @format_option
 @click.pass_obj
@@ -31,6 +32,12 @@ def command(output: Output, names: tuple[str, ...], connection: Connection) -> N
     """Show state, members, their partitions, lag, and the last rebalances.
 
     -v shows every rebalance that the coordinator remembers, and not just the last five.
+
+    \b
+    Examples:
+      ottla group describe kitchen
+      ottla group describe kitchen -v
+      ottla group describe kitchen -o json | jq .state
     """
     with connection.admin() as admin:
         for number, name in enumerate(names):

@@ -2,6 +2,7 @@
 
 import click
 
+from ottla.cli.completion_names import groups
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.group.lags import COLUMNS
 from ottla.cli.group.sight import look
@@ -9,7 +10,7 @@ from ottla.cli.output import Output, format_option, verbose_option
 
 
 @click.command("lag")
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=groups)
 @verbose_option
 @format_option
 @click.pass_obj
@@ -18,6 +19,11 @@ def command(output: Output, names: tuple[str, ...], connection: Connection) -> N
     """Show how far groups are behind.
 
     LAG is the number of offsets between what is committed and the end of the partition.
+
+    \b
+    Examples:
+      ottla group lag kitchen
+      ottla group lag kitchen billing -o json
     """
     with connection.admin() as admin:
         rows = [(name, *lag.row) for name in names for lag in look(admin, name).lags]

@@ -12,7 +12,13 @@ from ottla.cli.output import Output, format_option, verbose_option
 @click.pass_obj
 @connection_options
 def command(output: Output, connection: Connection) -> None:
-    """List groups."""
+    """List groups.
+
+    \b
+    Examples:
+      ottla group list
+      ottla group list -o json
+    """
     with connection.admin() as admin:
         groups = admin.group_overview()
     output.rows(

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
+from ottla.cli.completion_names import groups, topics
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.offsets import Place, as_place, resolve
 from ottla.cli.output import InUseError, Output, format_option, verbose_option
@@ -24,8 +25,15 @@ Offsets = Mapping[TopicPartition, int]
 
 
 @click.command("reset")
-@click.argument("name", metavar="GROUP")
-@click.option("-t", "--topic", "topics", multiple=True, help="Only this topic; may be repeated.")
+@click.argument("name", metavar="GROUP", shell_complete=groups)
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    shell_complete=topics,
+    help="Only this topic; may be repeated.",
+)
 @click.option("--to", "place", callback=as_place, metavar="PLACE", help="start, end, 42, @-1h, ...")
 @click.option("--shift", type=int, metavar="N", help="So many offsets on; back, if it is negative.")
 @click.option("--file", type=click.File("r", "utf-8"), help="Lines of topic,partition,offset.")
@@ -48,6 +56,12 @@ def command(
 
     PLACE is what `ottla consume --from` takes.  Without --topic, all topics are meant for which the
     group has committed something.  A group with members keeps its offsets: stop them first.
+
+    \b
+    Examples:
+      ottla group reset kitchen --to start
+      ottla group reset kitchen -t orders --to @-1h --execute
+      ottla group reset kitchen --shift -100 --execute
     """
     if sum(way is not None for way in (place, shift, file)) != 1:
         raise click.UsageError("say where to: one of --to, --shift and --file")

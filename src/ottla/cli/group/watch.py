@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ottla.cli.completion_names import groups
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.group.changes import Blind, Change, Watch
 from ottla.cli.group.shown import headline, tables
@@ -31,7 +32,7 @@ REBALANCES_SHOWN: Final = 5
 
 
 @click.command("watch")
-@click.argument("name", metavar="GROUP")
+@click.argument("name", metavar="GROUP", shell_complete=groups)
 @click.option(
     "-i",
     "--interval",
@@ -52,6 +53,11 @@ def command(
     """Show a group, and what changes in it, as it happens.
 
     Ctrl-C ends it. Where the output is no terminal, each change is a line; with -o json, an object.
+
+    \b
+    Examples:
+      ottla group watch kitchen
+      ottla group watch kitchen --interval 0.2 -o json
     """
     watch = Watch()
     # What fails is shown, not repeated: the next look comes soon enough.

@@ -40,6 +40,12 @@ def command(output: Output, paths: tuple[Path, ...], records: bool, verify: bool
 
     Segments, indexes, transaction indexes, producer snapshots and checkpoints are understood,
     Kafka's own as well.
+
+    \b
+    Examples:
+      ottla log dump ottla-data --verify
+      ottla log dump ottla-data/orders-0
+      ottla log dump ottla-data/orders-0 --records -o json
     """
     problems: list[str] = []
     found = [path for given in paths for path in _files_of(given)]

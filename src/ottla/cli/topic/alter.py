@@ -2,13 +2,14 @@
 
 import click
 
+from ottla.cli.completion_names import topics
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.settings import parse_pairs
 
 
 @click.command("alter")
-@click.argument("name", metavar="TOPIC")
+@click.argument("name", metavar="TOPIC", shell_complete=topics)
 @click.option(
     "-c",
     "--config",
@@ -38,7 +39,13 @@ def command(
     dry_run: bool,
     connection: Connection,
 ) -> None:
-    """Change settings of a topic, and leave the others alone."""
+    """Change settings of a topic, and leave the others alone.
+
+    \b
+    Examples:
+      ottla topic alter orders -c retention.ms=86400000
+      ottla topic alter orders -c cleanup.policy=compact -d retention.ms
+    """
     changes = parse_pairs("--config", settings)
     if not changes and not resets:
         raise click.UsageError("nothing to change: give --config NAME=VALUE or --default NAME")

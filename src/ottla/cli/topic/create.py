@@ -49,7 +49,14 @@ def command(
     dry_run: bool,
     connection: Connection,
 ) -> None:
-    """Create topics."""
+    """Create topics.
+
+    \b
+    Examples:
+      ottla topic create orders
+      ottla topic create orders -p 6 -c retention.ms=86400000
+      ottla topic create orders payments --if-not-exists
+    """
     configs = parse_pairs("--config", settings)
     with connection.admin() as admin:
         for name in names:

@@ -2,13 +2,14 @@
 
 import click
 
+from ottla.cli.completion_names import topics
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.errors import UnknownTopicError
 
 
 @click.command("delete")
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topics)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--if-exists", is_flag=True, help="A topic that does not exist is no error.")
 @verbose_option
@@ -18,7 +19,13 @@ from ottla.errors import UnknownTopicError
 def command(
     output: Output, names: tuple[str, ...], yes: bool, if_exists: bool, connection: Connection
 ) -> None:
-    """Delete topics and everything in them."""
+    """Delete topics and everything in them.
+
+    \b
+    Examples:
+      ottla topic delete orders
+      ottla topic delete orders payments --yes --if-exists
+    """
     if not yes:
         click.confirm(f"Delete {', '.join(names)} and everything in it?", abort=True, err=True)
     with connection.admin() as admin:

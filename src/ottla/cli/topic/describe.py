@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ottla.cli.completion_names import topics
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.quantities import Id, Size, counted, human_duration, human_size
@@ -24,14 +25,21 @@ COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "start", "end", "s
 
 
 @click.command("describe")
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topics)
 @click.option("--all", "show_all", is_flag=True, help="Show settings that have their default, too.")
 @verbose_option
 @format_option
 @click.pass_obj
 @connection_options
 def command(output: Output, names: tuple[str, ...], show_all: bool, connection: Connection) -> None:
-    """Show partitions, leaders, offsets and settings."""
+    """Show partitions, leaders, offsets and settings.
+
+    \b
+    Examples:
+      ottla topic describe orders
+      ottla topic describe orders --all
+      ottla topic describe orders -o json
+    """
     with connection.admin() as admin:
         for number, name in enumerate(names):
             topic = admin.describe_topic(name)

@@ -28,6 +28,11 @@ def command(output: Output, pattern: str | None, internal: bool, connection: Con
     """List topics.
 
     PATTERN is a regular expression that a whole name must match.
+
+    \b
+    Examples:
+      ottla topic list
+      ottla topic list --internal -o json
     """
     wanted = _compiled(pattern)
     with connection.admin() as admin:

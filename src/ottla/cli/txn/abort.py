@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.completion_names import transactional_ids
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import InUseError, Output, format_option, verbose_option
 from ottla.cli.txn.owners import open_transactions, owner_of
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("abort")
-@click.argument("name", required=False, metavar="[ID]")
+@click.argument("name", required=False, metavar="[ID]", shell_complete=transactional_ids)
 @click.option("-t", "--topic", help="End one that hangs: its topic,")
 @click.option("--partition", type=click.IntRange(min=0), help="its partition,")
 @click.option("--producer-id", type=click.IntRange(min=0), help="and its producer.")
@@ -38,6 +39,11 @@ def command(
     With an ID, its open transaction is aborted and its producer fenced: what it sends from now on
     is refused, and it has to start anew.  A transaction that hangs (see `ottla txn hanging`) has no
     ID that would help; it is named by --topic, --partition and --producer-id.
+
+    \b
+    Examples:
+      ottla txn abort kitchen
+      ottla txn abort -t orders --partition 0 --producer-id 1017 --yes
     """
     place = (topic, partition, producer_id)
     if (name is None) == (topic is None) or (name is None and None in place):

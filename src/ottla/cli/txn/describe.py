@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ottla.cli.completion_names import transactional_ids
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.quantities import FOREVER, Duration, about, as_ms, human_duration, local_time
@@ -17,13 +18,19 @@ _MS: Final = timedelta(milliseconds=1)
 
 
 @click.command("describe")
-@click.argument("names", nargs=-1, required=True, metavar="ID...")
+@click.argument("names", nargs=-1, required=True, metavar="ID...", shell_complete=transactional_ids)
 @verbose_option
 @format_option
 @click.pass_obj
 @connection_options
 def command(output: Output, names: tuple[str, ...], connection: Connection) -> None:
-    """Show where transactional ids stand: state, producer, age, and the partitions they wrote."""
+    """Show where transactional ids stand: state, producer, age, and the partitions they wrote.
+
+    \b
+    Examples:
+      ottla txn describe kitchen
+      ottla txn describe kitchen -o json
+    """
     with connection.admin() as admin:
         for number, name in enumerate(names):
             info = admin.describe_transaction(name)

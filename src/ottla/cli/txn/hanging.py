@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 import click
 
+from ottla.cli.completion_names import topics
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.quantities import Id, as_ms, local_time
@@ -12,7 +13,7 @@ COLUMNS = ("topic", "partition", "producer_id", "producer_epoch", "start_offset"
 
 
 @click.command("hanging")
-@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=topics)
 @verbose_option
 @format_option
 @click.pass_obj
@@ -22,6 +23,11 @@ def command(output: Output, topics: tuple[str, ...], connection: Connection) -> 
 
     They hold back read_committed consumers, compaction and retention for ever.  Each is ended with
     `ottla txn abort --topic TOPIC --partition N --producer-id ID`.
+
+    \b
+    Examples:
+      ottla txn hanging
+      ottla txn hanging orders
     """
     with connection.admin() as admin:
         found = admin.hanging_transactions(topics=topics or None, older_than=timedelta(0))

@@ -26,7 +26,13 @@ from ottla.cli.quantities import Id
 def command(
     output: Output, states: tuple[str, ...], min_age_ms: int | None, connection: Connection
 ) -> None:
-    """List transactional ids."""
+    """List transactional ids.
+
+    \b
+    Examples:
+      ottla txn list
+      ottla txn list --state Ongoing --older-than 5m
+    """
     older_than = None if min_age_ms is None else timedelta(milliseconds=min_age_ms)
     with connection.admin() as admin:
         found = admin.list_transactions(states=states, older_than=older_than)
