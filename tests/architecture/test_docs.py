@@ -25,6 +25,8 @@ def test_the_first_page_shows_code() -> None:
     assert ROOT / "README.md" in WITH_CODE
 
 
+# Of kafka-python, when it is imported; a page shows it.
+@pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("path", WITH_CODE, ids=named)
 def test_the_code_on_the_page_runs(path: Path) -> None:
     text = path.read_text("utf-8")
