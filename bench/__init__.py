@@ -7,7 +7,10 @@ it, `bare` is the loopback that it is compared with, and `standing` is what it c
 `transactions` compares transactional producers (`txn_producers`) with idempotent ones.  `groups`
 measures the coordinators of groups, through the bare members of `membership`.  `clients` puts our
 clients beside others: `contest` says what a contestant is, `writers`, `readers` and `round_trips`
-have them, and `contestants` runs one in a process of its own.
+have them, and `contestants` runs one in a process of its own.  `kafka` and `load` put our broker
+beside Apache Kafka: `rivals` has them take turns, `rest` looks at them when nobody asks anything.
+`scale` asks how cost grows.  `results` writes the page, and `plots` draws it.  `guard` is not a
+benchmark but a check.
 
 A figure is worth something only if both contestants did the same work.  So each race compares
 what they give before it times them, and a difference is an error, not a footnote.

@@ -6,7 +6,7 @@ is looked at once, before anything is timed.
 
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,10 +51,10 @@ def batch_of(size_bytes: int) -> bytes:
     return bytes(build([(int(time.time() * 1000), None, value, ())] * max(count, 1)))
 
 
-def produce_request(batch: bytes, version: int = 9) -> bytes:
+def produce_request(batch: bytes, version: int = 9, topic: str = TOPIC) -> bytes:
     data = produce.PartitionProduceData(index=0, records=batch)
-    topic = produce.TopicProduceData(name=TOPIC, partition_data=(data,))
-    body = produce.ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=(topic,))
+    written = produce.TopicProduceData(name=topic, partition_data=(data,))
+    body = produce.ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=(written,))
     return framed(body, version)
 
 
@@ -76,6 +76,24 @@ def connected(port: int) -> socket.socket:
     return connection
 
 
+def trip(connection: socket.socket, request: Bytes) -> Bytes:
+    """One request and the frame that answers it."""
+    connection.sendall(request)
+    return exactly(connection, SIZE.unpack(exactly(connection, SIZE.size))[0])
+
+
+def exactly(connection: socket.socket, size_bytes: int) -> Bytes:
+    """So many bytes, however they come."""
+    buffer = bytearray(size_bytes)
+    view, filled = memoryview(buffer), 0
+    while filled < size_bytes:
+        received = connection.recv_into(view[filled:])
+        if not received:
+            raise WrongAnswerError(f"closed after {filled} of {size_bytes} bytes")
+        filled += received
+    return buffer
+
+
 def ask(port: int, request: Bytes, key: ApiKey, version: int) -> tuple[Any, int]:
     """One request and its answer, decoded; and how many bytes the answer had, with its size."""
     with connected(port) as connection, connection.makefile("rb") as answers:
@@ -85,13 +103,18 @@ def ask(port: int, request: Bytes, key: ApiKey, version: int) -> tuple[Any, int]
     return decode_response(api(key), version, frame)[1], SIZE.size + size_bytes
 
 
-def create_topic(port: int, partition_count: int, name: str = TOPIC) -> None:
+def create_topic(
+    port: int, partition_count: int, name: str = TOPIC, configs: Mapping[str, str] | None = None
+) -> None:
     topic = create_topics.CreatableTopic(
         name=name,
         num_partitions=partition_count,
         replication_factor=1,
         assignments=(),
-        configs=(),
+        configs=tuple(
+            create_topics.CreatableTopicConfig(name=key, value=value)
+            for key, value in (configs or {}).items()
+        ),
     )
     body = create_topics.CreateTopicsRequest(topics=(topic,), timeout_ms=60_000)
     answer, _ = ask(port, framed(body, 7), ApiKey.CREATE_TOPICS, 7)
@@ -101,8 +124,15 @@ def create_topic(port: int, partition_count: int, name: str = TOPIC) -> None:
 
 def check_end(port: int, expected: int, topic: str = TOPIC) -> None:
     """Whether so many records and markers are in the topic, for those who read committed."""
+    found = end_offset(port, topic)
+    if found != expected:
+        raise WrongAnswerError(f"{topic} ends at {found}, not at {expected}")
+
+
+def end_offset(port: int, topic: str = TOPIC, partition: int = 0) -> int:
+    """Where a partition ends, for those who read committed."""
     wanted = list_offsets.ListOffsetsPartition(
-        partition_index=0, current_leader_epoch=-1, timestamp=LATEST
+        partition_index=partition, current_leader_epoch=-1, timestamp=LATEST
     )
     body = list_offsets.ListOffsetsRequest(
         replica_id=-1,
@@ -110,9 +140,8 @@ def check_end(port: int, expected: int, topic: str = TOPIC) -> None:
         topics=(list_offsets.ListOffsetsTopic(name=topic, partitions=(wanted,)),),
     )
     answer, _ = ask(port, framed(body, OFFSETS_VERSION), ApiKey.LIST_OFFSETS, OFFSETS_VERSION)
-    found = answer.topics[0].partitions[0].offset
-    if found != expected:
-        raise WrongAnswerError(f"{topic} ends at {found}, not at {expected}")
+    found: int = answer.topics[0].partitions[0].offset
+    return found
 
 
 def blast(connection: socket.socket, load: Load, count: int) -> float:

@@ -5,6 +5,9 @@ round, in the other direction.  Each round gives a ratio, and the median of thos
 Whoever is fast gets more records, so that nobody's round is over in no time.  How everybody is set
 up is said in `bench.writers`, `bench.readers` and `bench.round_trips`.
 
+Before a round of writing, the memory that its records take in the broker's files is made ready, the
+same for everybody; see `warm_memory`.
+
 Every record is looked for afterwards: a topic ends where it has to, its last record is the one that
 was written last, and what is read has the bytes that were written.
 """
@@ -17,7 +20,15 @@ from dataclasses import dataclass
 
 from bench.blast import WrongAnswerError, ask, check_end, create_topic, fetch_request
 from bench.contest import VALUE_COUNT, Contestant, Taken, values_of
-from bench.processes import Served, broker, contestant, data_dir, import_s, round_of
+from bench.processes import (
+    Served,
+    broker,
+    contestant,
+    data_dir,
+    import_s,
+    round_of,
+    warm_memory,
+)
 from bench.readers import (
     AiokafkaGetmany,
     ConfluentConsume,
@@ -54,6 +65,8 @@ ROUND_COUNT = 7
 SMALL_BYTES, LARGE_BYTES = 100, 1_000
 TRIP_COUNT = 200
 """Round trips in a round."""
+RECORD_OVERHEAD_BYTES = 20
+"""What a record takes in a file beside its value, at the most."""
 READ_TOPIC = "read"
 SPARE_COUNT = 200_000
 """Records beyond those that are timed: what a reader has in hand when its clock begins."""
@@ -192,10 +205,17 @@ def _ratio_row(comparison: Comparison, rounds: Rounds, record_bytes: int) -> Row
 
 def writing(counts: dict[Kind, int], record_bytes: int) -> Rounds:
     """Everybody writes to a topic of its own."""
+    stored_bytes = record_bytes + RECORD_OVERHEAD_BYTES
     with data_dir() as folder, broker(folder, "os") as server:
         for kind in counts:
             create_topic(server.port, 1, kind.__name__)
-        rounds = _turns(server, counts, record_bytes, lambda kind: kind.__name__)
+        rounds = _turns(
+            server,
+            counts,
+            record_bytes,
+            lambda kind: kind.__name__,
+            before=lambda count: warm_memory(folder, count * stored_bytes),
+        )
         for kind, count in counts.items():
             _check_written(server, kind.__name__, (ROUND_COUNT + 1) * count, record_bytes)
     return rounds
@@ -228,13 +248,21 @@ def _check_written(server: Served, topic: str, record_count: int, record_bytes: 
 
 
 def _turns(
-    server: Served, counts: dict[Kind, int], record_bytes: int, topic_of: Callable[[Kind], str]
+    server: Served,
+    counts: dict[Kind, int],
+    record_bytes: int,
+    topic_of: Callable[[Kind], str],
+    before: Callable[[int], object] = lambda count: None,
 ) -> Rounds:
-    """Rounds of everybody, in turns; one before them warms up, and is not counted."""
+    """Rounds of everybody, in turns; one before them warms up, and is not counted.
+
+    `before` is called with the count of records before each of them.
+    """
     rounds: Rounds = {kind: [] for kind in counts}
     with _all_started(server, counts, record_bytes, topic_of) as processes:
         for number in range(ROUND_COUNT + 1):
             for kind in counts if number % 2 else reversed(counts):
+                before(counts[kind])
                 taken = round_of(processes[kind], counts[kind])
                 if number:
                     rounds[kind].append(taken)

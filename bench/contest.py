@@ -45,8 +45,11 @@ class Contestant(ABC):
         self.address = f"127.0.0.1:{port}"
         self.topic = topic
         self.record_bytes = record_bytes
-        self.values = values_of(record_bytes)
+        self.values = self.values_to_write()
         self.open()
+
+    def values_to_write(self) -> list[bytes]:
+        return values_of(self.record_bytes)
 
     @abstractmethod
     def open(self) -> None:

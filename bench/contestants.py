@@ -10,12 +10,13 @@ import sys
 from dataclasses import asdict
 
 from bench.contest import Contestant
+from bench.load_clients import LOAD_WRITERS
 from bench.readers import READERS
 from bench.round_trips import ROUND_TRIPS
 from bench.writers import WRITERS
 
 CONTESTANTS: dict[str, type[Contestant]] = {
-    kind.__name__: kind for kind in (*WRITERS, *READERS, *ROUND_TRIPS)
+    kind.__name__: kind for kind in (*WRITERS, *READERS, *ROUND_TRIPS, *LOAD_WRITERS)
 }
 
 

@@ -9,7 +9,6 @@ connections, whoever answers.
 CPU time is that of the broker alone; the load generator has a process of its own.
 """
 
-import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ from bench.blast import (
     produce_request,
 )
 from bench.membership import Member, commit, commit_request, committed, gather, group_count
-from bench.processes import Served, broker, data_dir
+from bench.processes import Served, allow_files, broker, data_dir
 from bench.report import aligned
 from ottla.broker.embedded import Broker
 from ottla.wire.registry import ApiKey
@@ -212,7 +211,7 @@ def _fill(port: int) -> None:
 def heartbeats() -> Row:
     """The share of a core that it takes to hear from all members, each on its own connection."""
     member_count = GROUP_COUNT * MEMBERS_PER_GROUP
-    _allow_files(member_count + SPARE_FILES)
+    allow_files(member_count + SPARE_FILES)
     with data_dir() as folder, broker(folder, "commit") as served, ExitStack() as stack:
         members: list[Member] = []
         for number in range(GROUP_COUNT):
@@ -248,13 +247,6 @@ def _beat(members: list[Member]) -> None:
         member.connection.sendall(request)
     for member in members:
         member.hear_heartbeat()
-
-
-def _allow_files(wanted: int) -> None:
-    """Broker and load generator need a file for each connection; the broker inherits our limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
 
 
 # Committing

@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.blast import WrongAnswerError, connected, framed
+from bench.blast import WrongAnswerError, connected, exactly, framed
 from ottla.errors import ErrorCode
 from ottla.wire.frame import SIZE
 from ottla.wire.header import decode_response
@@ -64,8 +64,8 @@ class Member:
 
     def hear(self, body: Any, version: int) -> Any:
         """The answer to the oldest request that has none."""
-        (size_bytes,) = SIZE.unpack(_exactly(self.connection, SIZE.size))
-        frame = _exactly(self.connection, size_bytes)
+        (size_bytes,) = SIZE.unpack(exactly(self.connection, SIZE.size))
+        frame = exactly(self.connection, size_bytes)
         return decode_response(api(ApiKey(body.__api__.key)), version, frame)[1]
 
     # Into the group
@@ -136,8 +136,8 @@ class Member:
         return framed(request, HEARTBEAT_VERSION)
 
     def hear_heartbeat(self) -> None:
-        (size_bytes,) = SIZE.unpack(_exactly(self.connection, SIZE.size))
-        frame = _exactly(self.connection, size_bytes)
+        (size_bytes,) = SIZE.unpack(exactly(self.connection, SIZE.size))
+        frame = exactly(self.connection, size_bytes)
         (error,) = _ERROR_AFTER_THROTTLE.unpack_from(frame, _HEARTBEAT_ERROR_AT - SIZE.size)
         _check("Heartbeat", error)
 
@@ -204,8 +204,8 @@ def commit(member: Member, partition_count: int, offset: int) -> int:
     """Commit once and look at the answer; how many bytes it has."""
     request = _commit(member.group, member.topic, partition_count, offset)
     member.tell(request, COMMIT_VERSION)
-    (size_bytes,) = SIZE.unpack(_exactly(member.connection, SIZE.size))
-    frame = _exactly(member.connection, size_bytes)
+    (size_bytes,) = SIZE.unpack(exactly(member.connection, SIZE.size))
+    frame = exactly(member.connection, size_bytes)
     answer = decode_response(api(ApiKey.OFFSET_COMMIT), COMMIT_VERSION, frame)[1]
     for partition in answer.topics[0].partitions:
         _check("OffsetCommit", partition.error_code)
@@ -247,17 +247,6 @@ def _commit(
         member_id="",
         topics=(offset_commit.OffsetCommitRequestTopic(name=topic, partitions=partitions),),
     )
-
-
-def _exactly(connection: socket.socket, size_bytes: int) -> bytes:
-    parts = []
-    while size_bytes:
-        part = connection.recv(size_bytes)
-        if not part:
-            raise WrongAnswerError("the broker closed the connection")
-        parts.append(part)
-        size_bytes -= len(part)
-    return b"".join(parts)
 
 
 def _check(what: str, error: int) -> None:

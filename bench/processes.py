@@ -8,6 +8,7 @@ whatever the environment says about it.
 import atexit
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -59,6 +60,13 @@ def resident_bytes(pid: int) -> int:
     raise LookupError("the kernel does not say VmRSS")
 
 
+def allow_files(wanted: int) -> None:
+    """Broker and load generator need a file for each connection; the broker inherits our limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+
+
 @contextmanager
 def bare(request_bytes: int, response_bytes: int) -> Iterator[Served]:
     """The bare loopback; see `bench.bare`."""
@@ -77,9 +85,13 @@ def bare(request_bytes: int, response_bytes: int) -> Iterator[Served]:
 
 @contextmanager
 def broker(
-    data_dir: str, flush: str, settings: Mapping[str, str] | None = None
+    data_dir: str,
+    flush: str,
+    settings: Mapping[str, str] | None = None,
+    *,
+    is_killed: bool = False,
 ) -> Iterator[Served]:
-    """`ottla serve` on a free port; stopped in good order."""
+    """`ottla serve` on a free port; stopped in good order, or killed in the end."""
     command = [sys.executable, "-m", "ottla", "serve", "-o", "json", "--port", "0"]
     command += ["--host", "127.0.0.1", "--data-dir", data_dir, "--flush", flush]
     command += [f"-X{name}={value}" for name, value in (settings or {}).items()]
@@ -103,9 +115,12 @@ def broker(
                 time.perf_counter() - begin,
             )
         finally:
-            process.terminate()
+            if is_killed:
+                process.kill()
+            else:
+                process.terminate()
             _, complaint = process.communicate(timeout=START_TIMEOUT_S)
-        if process.returncode:
+        if process.returncode and not is_killed:
             raise RuntimeError(f"the broker ended with {process.returncode}: {complaint}")
 
 
@@ -141,6 +156,50 @@ def round_of(process: "subprocess.Popen[str]", count: int) -> Taken:
     return Taken(**json.loads(line))
 
 
+class Background:
+    """A load that runs during a block; see `bench.background`."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+        self.written_count = 0
+        """In all blocks so far."""
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        self._tell()
+        try:
+            yield
+        finally:
+            self.written_count = int(self._tell())
+
+    def _tell(self) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise WrongAnswerError(f"the load gave up: {self._process.args!r}")
+        return line
+
+
+@contextmanager
+def background(port: int, topic: str, record_bytes: int, a_second: int) -> Iterator[Background]:
+    """Somebody else who writes, so many records a second."""
+    command = [sys.executable, "-m", "bench.background", str(port), topic]
+    command += [str(record_bytes), str(a_second)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment()
+    ) as process:
+        assert process.stdout is not None
+        try:
+            if not process.stdout.readline():
+                raise RuntimeError("the load did not start")
+            yield Background(process)
+        finally:
+            process.communicate(timeout=START_TIMEOUT_S)
+
+
 def import_s(statement: str) -> float:
     """How long `statement` takes as the first one of a Python of its own."""
     program = "import time; begin = time.perf_counter()\n" + statement
@@ -163,6 +222,19 @@ def _environment() -> dict[str, str]:
     atexit.register(shutil.rmtree, folder)
     ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return ours | {"PYTHONPYCACHEPREFIX": folder}
+
+
+def warm_memory(folder: str, size_bytes: int) -> None:
+    """Have so much memory ready for files that are about to be written there.
+
+    A virtual machine may have given memory that was free for two seconds back to its host.  To get
+    it again takes ten times as long as to write into it, and who writes fastest would be measured
+    by that.  Memory that was just freed is given to whoever comes next.
+    """
+    chunk = bytes(1024 * 1024)
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        for _ in range(-(-size_bytes // len(chunk))):
+            file.write(chunk)
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Consumers that are timed; each value's length is added up, and must come out right.
 
+Everybody may fetch as much of a partition at once as ours does by default.
+
 The consumer of confluent-kafka may fetch ahead as far as it likes, and looks for room every 5 ms:
 with its defaults it stalls for up to a second, which would flatter us four times over.
 """
@@ -11,6 +13,7 @@ from typing import Any
 from bench.blast import WrongAnswerError
 from bench.contest import WAIT_S, Contestant, Looped, Stopwatch, Taken
 
+FETCH_BYTES = 2 * 1024 * 1024
 POLL_RECORDS = 500
 """What our consumer, kafka-python's and Java's return at once by default."""
 
@@ -129,6 +132,7 @@ class ConfluentConsume(Reading):
                 "enable.auto.commit": False,
                 "queued.min.messages": 10_000_000,
                 "fetch.queue.backoff.ms": 5,
+                "max.partition.fetch.bytes": FETCH_BYTES,
             }
         )
         try:
@@ -152,7 +156,10 @@ class KafkaPythonPoll(Reading):
         import kafka
 
         consumer: Any = kafka.KafkaConsumer(
-            bootstrap_servers=self.address, enable_auto_commit=False, group_id=None
+            bootstrap_servers=self.address,
+            enable_auto_commit=False,
+            group_id=None,
+            max_partition_fetch_bytes=FETCH_BYTES,
         )
         try:
             partition = kafka.TopicPartition(self.topic, 0)
@@ -175,7 +182,10 @@ class AiokafkaGetmany(Looped, Reading):
         import aiokafka
 
         consumer = aiokafka.AIOKafkaConsumer(
-            bootstrap_servers=self.address, enable_auto_commit=False, group_id=None
+            bootstrap_servers=self.address,
+            enable_auto_commit=False,
+            group_id=None,
+            max_partition_fetch_bytes=FETCH_BYTES,
         )
         await consumer.start()
         try:

@@ -1,4 +1,4 @@
-"""The outcome of races in words: a table for the terminal, and the page bench/RESULTS.md.
+"""The outcome of races in words: a table that reads well in a terminal and in a page.
 
 Figures without the machine, the versions and the command are hearsay, so these always go along.
 """
@@ -32,6 +32,8 @@ HEADINGS = {
     "spark": "Spark",
     "spark-sink": "Spark, writing",
     "kafka": "Beside Apache Kafka",
+    "load": "Loads beside Apache Kafka",
+    "scale": "How cost grows",
 }
 
 
@@ -75,18 +77,24 @@ def _duration(nanoseconds: float) -> str:
     return f"{nanoseconds / 1_000:.1f} µs" if nanoseconds < 1e6 else f"{nanoseconds / 1e6:.1f} ms"
 
 
-def circumstances(command: str) -> list[str]:
-    """The machine, the versions, the command."""
+def circumstances() -> list[str]:
+    """The machine, the versions, the method."""
     return [
-        f"- command: `{command}`",
-        f"- machine: {_processor()}, {os.cpu_count()} CPUs, {platform.system()} "
-        f"{platform.release()}; load average {os.getloadavg()[0]:.1f} at the end",
-        f"- Python: {platform.python_implementation()} {platform.python_version()}, "
-        f"{platform.python_compiler()}",
+        machine(),
         f"- packages: {', '.join(_versions())}",
-        f"- method: CPU time, {ROUND_COUNT} rounds in turns, each of {ROUND_NS // 1_000_000} ms "
-        "or one run; medians, and in brackets the quartiles of the rounds",
+        f"- method of races: CPU time, {ROUND_COUNT} rounds in turns, each of "
+        f"{ROUND_NS // 1_000_000} ms or one run; medians, and in brackets the quartiles of the "
+        "rounds",
     ]
+
+
+def machine() -> str:
+    """What times depend on most: the processor, the kernel, the Python."""
+    return (
+        f"- machine: {_processor()}, {os.cpu_count()} CPUs, {platform.system()} "
+        f"{platform.release()}; {platform.python_implementation()} {platform.python_version()}, "
+        f"{platform.python_compiler()}"
+    )
 
 
 def _versions() -> list[str]:
@@ -106,20 +114,3 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def page(tables: dict[str, list[str]], command: str) -> str:
-    """The whole of RESULTS.md, from the tables by their names."""
-    lines = [
-        "# Results",
-        "",
-        "Written by `make bench ARGS=--write`; do not edit.  Both contestants of a row do the same",
-        "work in the same run, which is checked before it is timed.  What each peer does is said",
-        "in `bench/records.py`, `bench/wire.py`, `bench/broker.py`, `bench/transactions.py`,",
-        "`bench/groups.py` and `bench/clients.py`.  Ratios travel between machines; times do not.",
-        "",
-        *circumstances(command),
-    ]
-    for name, rows in tables.items():
-        lines += ["", f"## {HEADINGS[name]}", "", *rows]
-    return "\n".join(lines) + "\n"

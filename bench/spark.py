@@ -1,8 +1,8 @@
-"""How fast Spark reads topics: `format("ottla")` beside a source that hands out ready-made Arrow.
+"""How fast Spark reads topics: `format("ottla")` beside ready-made Arrow, and Spark's connector.
 
-Both are read by the same Spark in the same run, in turns, into `noop`, which takes every column of
+All are read by the same Spark in the same run, in turns, into `noop`, which takes every column of
 every row.  Each round gives a ratio, and the median of those is the figure.  The records are
-counted once before the first round.
+counted once before the first round.  Ready-made Arrow is the ceiling for any source in Python.
 """
 
 import os
@@ -10,8 +10,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +21,8 @@ from bench.contest import values_of
 from bench.harness import WrongAnswerError
 from bench.processes import broker, data_dir
 from bench.report import aligned
+from tools.maven import UnavailableError
+from tools.spark_connector import connector_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +32,9 @@ ROUND_COUNT = int(os.environ.get("OTTLA_BENCH_ROUNDS", "5"))
 SCALE = float(os.environ.get("OTTLA_BENCH_SCALE", "1"))
 """Fewer records, for a quick look."""
 TARGET_RATIO = 0.7
+"""Of the ceiling."""
+CONNECTOR_RATIO = 1.2
+"""Of Spark's own connector."""
 TASK_COUNT = 2
 
 Row = tuple[str, ...]
@@ -61,50 +67,72 @@ CASES = (
 
 def tables() -> list[str]:
     """Run everything; all tables, line by line."""
-    heading = ("read every column", "ottla", "ready-made Arrow", "ratio", "target", "")
-    rows: list[Row] = [heading]
-    with session() as spark, data_dir() as folder, broker(folder, "os") as served:
+    beside: list[Row] = [("read every column", "ottla", "ready-made Arrow", "ratio", "target", "")]
+    rivals: list[Row] = [("read every column", "ottla", "Spark's connector", "ratio", "target", "")]
+    with (
+        session() as (spark, missing),
+        data_dir() as folder,
+        broker(folder, "os") as served,
+    ):
         servers = f"127.0.0.1:{served.port}"
         for case in CASES:
             case = case._replace(record_count=int(case.record_count * SCALE))
             fill(servers, case)
-            rows.append(race(spark, servers, case))
+            taken = race(spark, servers, case, has_connector=not missing)
+            beside.append(compared(case, taken, "ceiling", TARGET_RATIO))
+            if not missing:
+                rivals.append(compared(case, taken, "connector", CONNECTOR_RATIO))
     return [
-        f"Medians of {ROUND_COUNT} rounds, `local[{TASK_COUNT}]`; the ceiling has as many tasks.",
+        f"Medians of {ROUND_COUNT} rounds, `local[{TASK_COUNT}]`; all have as many tasks.",
         "",
-        *aligned(rows),
+        *aligned(beside),
+        "",
+        *([f"Without Spark's connector: {missing}."] if missing else aligned(rivals)),
     ]
 
 
-def race(spark: "SparkSession", servers: str, case: Case) -> Row:
-    """Both in turns."""
-    ours, ceiling = frame(spark, servers, case), prebuilt(spark, case)
-    for found in (ours, ceiling):
+def race(
+    spark: "SparkSession", servers: str, case: Case, *, has_connector: bool
+) -> dict[str, list[float]]:
+    """All of them in turns; who -> seconds of each round."""
+    runners = {"ottla": frame(spark, servers, case), "ceiling": prebuilt(spark, case)}
+    if has_connector:
+        runners["connector"] = frame(spark, servers, case, "kafka")
+    for found in runners.values():
         if found.count() != case.record_count:
             raise WrongAnswerError(f"{case.title}: not {case.record_count} rows")
         drain(found)
-    taken: list[tuple[float, float]] = []
+    return in_turns({name: partial(drain, found) for name, found in runners.items()})
+
+
+def in_turns(runners: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
+    """Let each run once a round, and another one begin each time; who -> seconds of each round."""
+    taken: dict[str, list[float]] = {name: [] for name in runners}
+    names = list(runners)
     for number in range(ROUND_COUNT):
-        order: list[Callable[[], float]] = [lambda: drain(ours), lambda: drain(ceiling)]
-        if number % 2:
-            second, first = order[1](), order[0]()
-        else:
-            first, second = order[0](), order[1]()
-        taken.append((first, second))
-    ratio = statistics.median(second / first for first, second in taken)
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            taken[name].append(runners[name]())
+    return taken
+
+
+def compared(case: Case, taken: Mapping[str, list[float]], other: str, target: float) -> Row:
+    """Ours beside another; more than one is faster."""
+    ours, theirs = taken["ottla"], taken[other]
+    ratio = statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
     return (
         case.title,
-        rate(case, statistics.median(first for first, _ in taken)),
-        rate(case, statistics.median(second for _, second in taken)),
+        rate(case, statistics.median(ours)),
+        rate(case, statistics.median(theirs)),
         f"**{ratio:.2f}**",
-        f"{TARGET_RATIO:g}",
-        "met" if ratio >= TARGET_RATIO else "missed",
+        f"{target:g}",
+        "met" if ratio >= target else "missed",
     )
 
 
-def frame(spark: "SparkSession", servers: str, case: Case) -> "DataFrame":
+def frame(spark: "SparkSession", servers: str, case: Case, source: str = "ottla") -> "DataFrame":
     return (
-        spark.read.format("ottla")
+        spark.read.format(source)
         .option("kafka.bootstrap.servers", servers)
         .option("subscribe", case.topic)
         .load()
@@ -145,20 +173,30 @@ def fill(servers: str, case: Case) -> None:
 
 
 @contextmanager
-def session() -> "Iterator[SparkSession]":
-    """A Spark of our own, whose workers find `bench`."""
+def session() -> "Iterator[tuple[SparkSession, str]]":
+    """A Spark whose workers find `bench`; and why it lacks its own connector, if it does."""
+    from bench.idle import Idle
     from bench.prebuilt import Prebuilt
     from ottla.spark.session import session as ottla_session
 
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    config, missing = {}, ""
+    try:
+        config["spark.jars"] = connector_jars()
+    except UnavailableError as error:
+        missing = str(error)
     with tempfile.TemporaryDirectory(prefix="ottla-bench-spark-") as folder:
         spark = ottla_session(
-            "ottla bench", master=f"local[{TASK_COUNT}]", log_file=Path(folder) / "spark.log"
+            "ottla bench",
+            master=f"local[{TASK_COUNT}]",
+            config=config,
+            log_file=Path(folder) / "spark.log",
         )
         try:
             spark.dataSource.register(Prebuilt)
-            yield spark
+            spark.dataSource.register(Idle)
+            yield spark, missing
         finally:
             spark.stop()

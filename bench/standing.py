@@ -39,7 +39,7 @@ def _row(title: str, figure: str, target: str = "", is_met: bool | None = None) 
     return title, figure, target, "" if is_met is None else "met" if is_met else "missed"
 
 
-def _first_answer(server: Served) -> float:
+def first_answer(server: Served) -> float:
     """Have a request answered: the seconds from the start of the process until then."""
     begin = time.perf_counter()
     request = framed(ApiVersionsRequest(), 0)
@@ -52,12 +52,12 @@ def _start_and_memory() -> list[Row]:
     with data_dir() as folder:
         for number in range(START_COUNT + 1):
             with broker(folder, "commit") as server:
-                start_s = _first_answer(server)
+                start_s = first_answer(server)
                 if number:  # the first one compiles modules and makes the metadata store
                     starts_s.append(start_s)
                     idle_bytes.append(server.resident_bytes)
         with broker(folder, "commit") as server:
-            _first_answer(server)
+            first_answer(server)
             connection_bytes.append(_bytes_per_connection(server))
     start_s, idle = statistics.median(starts_s), statistics.median(idle_bytes)
     (each,) = connection_bytes
@@ -87,7 +87,7 @@ def _bytes_per_connection(server: Served) -> float:
     before = server.resident_bytes
     connections = [connected(server.port) for _ in range(CONNECTION_COUNT)]
     try:
-        _first_answer(server)  # after it, all of those before were accepted
+        first_answer(server)  # after it, all of those before were accepted
         return (server.resident_bytes - before) / CONNECTION_COUNT
     finally:
         for connection in connections:
@@ -118,7 +118,7 @@ def _partitions(count: int) -> list[Row]:
             create_topic(server.port, count)
             create_s = time.perf_counter() - begin
         with broker(folder, "os") as server:
-            start_s, resident_bytes = _first_answer(server), server.resident_bytes
+            start_s, resident_bytes = first_answer(server), server.resident_bytes
     title = f"{count:,} partition{'s' if count > 1 else ''}"
     return [
         _row(f"{title}: to create them", f"{create_s:.2f} s"),

@@ -80,6 +80,10 @@ class Wire(Timed):
         taken.wall_s = time.perf_counter() - begin
         return taken
 
+    def begin(self) -> None:
+        """Write one record of a transaction, and leave it open."""
+        self._written(self._write(1, SMALL_RECORD_BYTES))
+
     def bulk(self, batch_count: int, batch_bytes: int, depth: int, batches_a_group: int) -> float:
         """Write large batches, `depth` of them under way at a time: the seconds it took."""
         groups = [

@@ -46,7 +46,7 @@ _CONTROLLER: Final = "CONTROLLER"
 _LOGGING: Final = ("org.slf4j:slf4j-simple:1.7.36", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 """Kafka's jars have no logger of their own; this one writes to standard error."""
 
-_JVM: Final = (
+JVM_OPTIONS: Final = (
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -82,6 +82,9 @@ class Setup:
     heap: str = "1g"
     """As Kafka's own script has it."""
     java_options: tuple[str, ...] = ()
+    start_timeout_s: float = START_TIMEOUT_S
+    stop_timeout_s: float = STOP_TIMEOUT_S
+    """Both are long enough for a few topics; a node with very many partitions needs minutes."""
 
 
 class ApacheKafka:
@@ -137,7 +140,7 @@ class ApacheKafka:
     def start(self) -> None:
         """Start the process; return when it answers."""
         assert self._process is None, "it runs already"
-        options = (f"-Xmx{self._setup.heap}", *_JVM, *self._setup.java_options)
+        options = (f"-Xmx{self._setup.heap}", *JVM_OPTIONS, *self._setup.java_options)
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
                 [*self._java(*options), "kafka.Kafka", str(self._properties)],
@@ -146,7 +149,7 @@ class ApacheKafka:
                 stderr=output,
                 start_new_session=True,  # a Ctrl-C at the terminal is for us, not for it
             )
-        deadline_s = time.monotonic() + START_TIMEOUT_S
+        deadline_s = time.monotonic() + self._setup.start_timeout_s
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline_s:
                 raise RuntimeError(f"Kafka {self.version} did not start: {self.log_tail()}")
@@ -226,7 +229,7 @@ class ApacheKafka:
             return
         process.send_signal(how)
         try:
-            process.wait(STOP_TIMEOUT_S)
+            process.wait(self._setup.stop_timeout_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

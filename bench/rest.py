@@ -1,0 +1,151 @@
+"""Both brokers at rest: how soon they are there, and what very many idle partitions cost.
+
+A start counts from that of the process until a record is acknowledged; both have started in the
+same folder before.
+"""
+
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import ottla
+from bench.processes import broker, data_dir, resident_bytes
+from bench.rivals import Row, single
+from tools.apache_kafka import NEWEST, ApacheKafka, Setup
+
+START_COUNT = 3
+PARTITION_COUNT, EACH_COUNT = 10_000, 1_000
+"""In all, and of one topic: Kafka takes no more than 10,000 changes in one request."""
+ASKED_COUNT, SKIPPED_COUNT = 200, 10
+"""Partitions that get a record; the first ones are for connecting."""
+PATIENCE_S = 300.0
+
+
+def starts() -> Iterator[Row]:
+    """From nothing to a record acknowledged, and the memory it has then."""
+    ours_s, theirs_s, ours_bytes, theirs_bytes = [], [], [], []
+    with data_dir() as folder, ApacheKafka(NEWEST) as kafka:
+        _write_one(kafka.bootstrap_servers)
+        with broker(folder, "os") as server:
+            _write_one(f"127.0.0.1:{server.port}")
+        for _ in range(START_COUNT):
+            kafka.stop()
+            begin_s = time.perf_counter()
+            kafka.start()
+            _write_one(kafka.bootstrap_servers)
+            theirs_s.append(time.perf_counter() - begin_s)
+            theirs_bytes.append(resident_bytes(kafka.pid))
+            begin_s = time.perf_counter()
+            with broker(folder, "os") as server:
+                _write_one(f"127.0.0.1:{server.port}")
+                ours_s.append(time.perf_counter() - begin_s)
+                ours_bytes.append(server.resident_bytes)
+    yield single("process start to first record acknowledged, s", ours_s, theirs_s, 1 / 20)
+    yield single(
+        "idle memory, MB",
+        [b / 1e6 for b in ours_bytes],
+        [b / 1e6 for b in theirs_bytes],
+        1 / 8,
+    )
+
+
+def _write_one(address: str) -> None:
+    with ottla.Producer(address, acks="all") as producer:
+        producer.send("first", b"record").result(60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Many:
+    """What very many partitions cost."""
+
+    create_s: float
+    start_s: float
+    each_kilobytes: float
+    first_p99_ms: float
+    """Of the first record that a partition gets after the start."""
+    next_p99_ms: float
+
+
+MANY_TITLES = {
+    "create_s": "to create them, s",
+    "start_s": "start after a clean stop, s",
+    "each_kilobytes": "memory of each, KB",
+    "first_p99_ms": "the first record of each, p99, ms",
+    "next_p99_ms": "the next record of each, p99, ms",
+}
+
+
+def many_partitions() -> Iterator[Row]:
+    """Very many partitions, at rest; then a record to some of them, and another one."""
+    ours, theirs = _ours_with_many(), _theirs_with_many()
+    for name, title in MANY_TITLES.items():
+        title = f"{PARTITION_COUNT:,} partitions: {title}"
+        yield single(title, [getattr(ours, name)], [getattr(theirs, name)], 1.0)
+
+
+def _ours_with_many() -> Many:
+    with data_dir() as folder:
+        with broker(folder, "os") as server:
+            before_bytes = server.resident_bytes
+            create_s = _create_many(f"127.0.0.1:{server.port}")
+        begin_s = time.perf_counter()
+        with broker(folder, "os") as server:
+            start_s = time.perf_counter() - begin_s
+            first_ms, next_ms = _latencies_ms(f"127.0.0.1:{server.port}")
+            each = (server.resident_bytes - before_bytes) / PARTITION_COUNT / 1e3
+    return Many(
+        create_s=create_s,
+        start_s=start_s,
+        each_kilobytes=each,
+        first_p99_ms=first_ms,
+        next_p99_ms=next_ms,
+    )
+
+
+def _theirs_with_many() -> Many:
+    setup = Setup(start_timeout_s=PATIENCE_S, stop_timeout_s=PATIENCE_S)
+    with ApacheKafka(NEWEST, setup) as kafka:
+        before_bytes = resident_bytes(kafka.pid)
+        create_s = _create_many(kafka.bootstrap_servers)
+        kafka.stop()
+        begin_s = time.perf_counter()
+        kafka.start()
+        start_s = time.perf_counter() - begin_s
+        first_ms, next_ms = _latencies_ms(kafka.bootstrap_servers)
+        each = (resident_bytes(kafka.pid) - before_bytes) / PARTITION_COUNT / 1e3
+    return Many(
+        create_s=create_s,
+        start_s=start_s,
+        each_kilobytes=each,
+        first_p99_ms=first_ms,
+        next_p99_ms=next_ms,
+    )
+
+
+def _create_many(address: str) -> float:
+    begin_s = time.perf_counter()
+    timeout_ms = int(PATIENCE_S * 1000)
+    with ottla.Admin(
+        address, default_api_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+    ) as admin:
+        for number in range(PARTITION_COUNT // EACH_COUNT):
+            admin.create_topic(f"many-{number}", partitions=EACH_COUNT)
+    return time.perf_counter() - begin_s
+
+
+def _latencies_ms(address: str) -> tuple[float, float]:
+    """One record to each of some partitions, one after the other; then the same again."""
+    with ottla.Producer(address) as producer:
+        first_ms, next_ms = (_latency_ms(producer) for _ in range(2))
+    return first_ms, next_ms
+
+
+def _latency_ms(producer: "ottla.Producer") -> float:
+    waits_s = []
+    for place in range(0, PARTITION_COUNT, PARTITION_COUNT // ASKED_COUNT):
+        number, partition = divmod(place, EACH_COUNT)
+        begin_s = time.perf_counter()
+        producer.send(f"many-{number}", b"v" * 100, partition=partition).result(PATIENCE_S)
+        waits_s.append(time.perf_counter() - begin_s)
+    return statistics.quantiles(waits_s[SKIPPED_COUNT:], n=100)[98] * 1e3
