@@ -1,0 +1,1 @@
+"""Does a mirror copy each record once, whatever happens to it?"""
