@@ -1,0 +1,78 @@
+"""`ottla snapshot`: the data directory of a stopped broker in one file."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from ottla.cli.output import InUseError, Output, format_option, verbose_option
+from ottla.cli.progress import progress_bar
+from ottla.cli.quantities import counted, human_size
+from ottla.errors import OttlaError
+
+
+@click.command("snapshot")
+@click.argument("data_dir", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--force", is_flag=True, help="Replace FILE if there is one.")
+@verbose_option
+@format_option
+@click.pass_obj
+def command(output: Output, data_dir: Path, file: Path, force: bool) -> None:
+    """Write the data directory of a stopped broker into one file.
+
+    FILE is a gzipped tar with a checksum of everything in it. It appears under its name when it is
+    whole and on disk. `ottla restore` makes a data directory of it again.
+
+    \b
+    Examples:
+      ottla snapshot ottla-data monday.snapshot
+      ottla snapshot /var/lib/ottla /backup/ottla.snapshot --force
+    """
+    from ottla.snapshot.archive import SnapshotError
+    from ottla.snapshot.taking import stopped_broker
+
+    if file.exists() and not force:
+        refusal = SnapshotError(f"{file} exists")
+        refusal.add_note("--force replaces it")
+        raise refusal
+    if data_dir.resolve() in file.resolve().parents:
+        raise click.UsageError(f"{file} would lie in the folder that it is a snapshot of")
+    try:
+        with stopped_broker(data_dir) as broker:
+            header = broker.header
+            is_watched = sys.stderr.isatty() and not output.is_json
+            with progress_bar(file.name, header.size_bytes, is_watched) as bar:
+                packed_bytes = broker.write(file, bar.advance)
+    except BlockingIOError as error:
+        raise in_use(data_dir, error) from error
+    except OSError as error:
+        raise SnapshotError(f"{error.filename or file}: {error.strerror}") from error
+    if output.is_json:
+        output.json_line(
+            {
+                "event": "snapshot",
+                "file": str(file),
+                "cluster_id": header.cluster_id,
+                "topics": len(header.topics),
+                "partitions": sum(header.topics.values()),
+                "files": header.file_count,
+                "bytes": header.size_bytes,
+                "file_bytes": packed_bytes,
+                "was_clean": header.was_clean,
+            }
+        )
+        return
+    output.say(
+        f"{file}: {counted(len(header.topics), 'topic')}, "
+        f"{counted(sum(header.topics.values()), 'partition')}, "
+        f"{human_size(header.size_bytes)} in {human_size(packed_bytes)}"
+        + ("" if header.was_clean else "; the broker had crashed, and recovers when it is served")
+    )
+
+
+def in_use(data_dir: Path, error: OSError) -> OttlaError:
+    """Why a data directory cannot be had now."""
+    failure = InUseError(f"{data_dir}: {error.strerror}")
+    failure.add_note("stop the broker first: Ctrl-C where it runs, or `kill` and its number")
+    return failure
