@@ -48,7 +48,7 @@ def add(lines: Accumulator, line: Line, value: bytes, now_ms: float = 0) -> Pend
     """A record of 100 bytes, by its bound."""
     size_bytes = 36 + len(value)
     record = (0, None, value, ())
-    if not lines.append(line, record, size_bytes):
+    if lines.append(line, record, size_bytes) is None:
         lines.begin(line, [record], size_bytes, now_ms)
     assert line.open is not None
     return line.open

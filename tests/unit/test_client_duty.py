@@ -112,3 +112,20 @@ def test_nothing_is_done_before_it_runs_and_after_it_ended() -> None:
         assert worker.turns_s == [0]
 
     play(story)
+
+
+def test_who_asks_is_told_whether_an_alarm_rings_by_then() -> None:
+    async def story() -> None:
+        worker = Worker()
+        assert not worker.duty.rings_by(100)
+        worker.due_s = 5
+        task = asyncio.create_task(worker.duty.run())
+        await asyncio.sleep(1)
+        assert worker.duty.rings_by(5)
+        assert not worker.duty.rings_by(4.9)
+        worker.due_s = None
+        await asyncio.sleep(5)
+        assert not worker.duty.rings_by(100), "it rang, and nothing else is due"
+        task.cancel()
+
+    play(story)

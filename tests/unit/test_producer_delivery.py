@@ -4,7 +4,9 @@ import asyncio
 import gc
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, as_completed, wait
+from contextvars import Context
 from typing import Any
 
 import pytest
@@ -316,3 +318,23 @@ def test_an_asyncio_future_that_is_held_by_its_callback_alone_is_told() -> None:
 
     asyncio.run(story())
     assert told == [100]
+
+
+def test_nobody_is_woken_for_asyncio_futures_that_were_dropped() -> None:
+    made, woken = delivery(), list[object]()
+
+    class Loop(asyncio.SelectorEventLoop):
+        def call_soon_threadsafe(  # type: ignore[override]
+            self, callback: Callable[..., object], *args: Any, context: Context | None = None
+        ) -> asyncio.Handle:
+            woken.append(callback)
+            return super().call_soon_threadsafe(callback, *args, context=context)
+
+    async def story() -> None:
+        made.awaitable(0, 0)
+        made.awaitable(1, 0)
+        delivered(made)
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(story())
+        assert woken == []

@@ -23,9 +23,9 @@ def test_a_batch_waits_for_company_as_long_as_linger_says() -> None:
 
 def test_a_full_batch_leaves_at_once() -> None:
     sending = desk(linger_ms=1000)
-    for _ in range(20):
+    for _ in range(30):
         add(sending.lines, sending.line, b"x" * 64)
-    assert [len(batch.records) for batch in sending.ship_all(0)] == [9, 9]
+    assert [len(batch.records) for batch in sending.ship_all(0)] == [12, 12]
 
 
 def test_a_batch_that_somebody_waits_for_leaves_at_once_unless_one_is_on_its_way() -> None:

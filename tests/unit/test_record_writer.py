@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.records.shapes import Section
+from ottla.records.shapes import MAX_RECORD_OVERHEAD_BYTES, Section
 from tests.record_twins import BOTH
 
 NOW_MS = 1_700_000_000_000
@@ -82,3 +82,28 @@ def test_many_records_grow_the_buffer_and_are_read_back(twin: ModuleType) -> Non
     encoded = writer.encoded()
     section = Section(encoded.data, encoded.record_count, 0, encoded.base_timestamp_ms)
     assert [row[3] for row in twin.decode(section)] == [b"%d" % number for number in range(3_000)]
+
+
+def test_what_is_offered_is_written_while_it_is_allowed(twin: ModuleType) -> None:
+    writer = twin.Writer(headroom_bytes=61)
+    assert writer.size_bytes == 61
+    assert writer.offer(NOW_MS, None, b"x") == -1, "nothing is allowed yet"
+    writer.append(NOW_MS, b"k", b"a")
+    used_bytes = writer.size_bytes
+    writer.allow(used_bytes + MAX_RECORD_OVERHEAD_BYTES + 9)
+    assert writer.offer(NOW_MS, b"12345", b"67890") == -1
+    assert (writer.size_bytes, len(writer)) == (used_bytes, 1)
+    assert writer.offer(NOW_MS + 3, b"1234", b"56789") == 1
+    assert writer.offer(NOW_MS, None, b"") == -1
+    written = writer.encoded()
+    assert len(written.data) == writer.size_bytes
+    records = [(NOW_MS, b"k", b"a", ()), (NOW_MS + 3, b"1234", b"56789", ())]
+    assert written == twin.encode(records, headroom_bytes=61)
+
+
+def test_what_is_offered_after_records_were_taken_out_is_refused(twin: ModuleType) -> None:
+    writer = twin.Writer()
+    writer.allow(1_000)
+    assert writer.offer(NOW_MS, None, b"x") == 0
+    writer.encoded()
+    assert writer.offer(NOW_MS, None, b"x") == -1

@@ -17,7 +17,7 @@ from ottla.client.retries import repeat
 from ottla.client.router import Router
 from ottla.client.targets import ANY, Target
 from ottla.errors import ErrorCode, OttlaError, TransportError, exception_for
-from ottla.wire.registry import Api, ApiKey, api
+from ottla.wire.registry import Api, api_for
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -57,8 +57,10 @@ class Asker:
         if self._router is None or (node := self._router.node(node_id)) is None:
             return False
         link = self._router.links.to(node, lane)
+        if link.is_ready:
+            return True
         link.start()
-        return link.is_ready
+        return False
 
     def delay_ms(self, node_id: int, *, lane: str = MAIN) -> int:
         """How long a node wants to be left alone: back-off after a failure, or throttling."""
@@ -231,7 +233,7 @@ class Asker:
 
 
 def _api(request: Any, answer: type[Any] | None = None) -> Api:
-    of = api(ApiKey(request.__api__.key))
+    of = api_for(type(request))
     assert answer is None or answer is of.response, f"{answer} does not answer {of.name}"
     return of
 

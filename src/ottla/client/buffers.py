@@ -6,13 +6,16 @@ costs nearly as much as what is read into it: the kernel fills it with zeros, pa
 """
 
 from sys import getrefcount
-from typing import Final
+from typing import ClassVar, Final
 
-from ottla.wire.frame import TRUSTED_BYTES, SpareBuffers, scratch_buffer
+from ottla.wire.frame import SpareBuffers, scratch_buffer
 
 MAX_KEPT: Final = 6
 """What a consumer of one partition has at once: three answers that wait, one that is read, one that
 arrives, and one that the caller still holds."""
+
+ANSWER_BYTES: Final = 2 * 1024 * 1024 + 64 * 1024
+"""The largest answer about one partition with default settings, and some more."""
 
 _LEAST_BYTES: Final = 64 * 1024
 """Smaller buffers come from memory that the process has already."""
@@ -37,20 +40,22 @@ class ViewedBuffers(SpareBuffers):
 
     __slots__ = ("_kept",)
 
+    trusted_bytes: ClassVar[int] = ANSWER_BYTES
+
     def __init__(self) -> None:
         super().__init__()
         self._kept: list[bytearray] = []
 
     def take(self, size_bytes: int) -> memoryview:
         """A buffer of at least `size_bytes`, with anything in it."""
-        if not _LEAST_BYTES <= size_bytes <= TRUSTED_BYTES:
+        if not _LEAST_BYTES <= size_bytes <= ANSWER_BYTES:
             return scratch_buffer(size_bytes)
         for kept in self._kept:
             if getrefcount(kept) == _HELD_HERE:
                 return _aligned(kept)
         if len(self._kept) == MAX_KEPT:
             return scratch_buffer(size_bytes)
-        made = scratch_buffer(TRUSTED_BYTES)
+        made = scratch_buffer(ANSWER_BYTES)
         assert isinstance(made.obj, bytearray)
         self._kept.append(made.obj)
         return made
@@ -60,4 +65,4 @@ class ViewedBuffers(SpareBuffers):
 
 
 def _aligned(kept: bytearray) -> memoryview:
-    return memoryview(kept)[len(kept) - TRUSTED_BYTES :]
+    return memoryview(kept)[len(kept) - ANSWER_BYTES :]

@@ -20,9 +20,9 @@ from ottla.client.tls import refusal
 from ottla.client.versions import BrokerVersions
 from ottla.errors import OttlaError, TransportError, WireError
 from ottla.values import dataclass
-from ottla.wire.frame import FrameReader, Part, with_size
+from ottla.wire.frame import SIZE, FrameReader, Part
 from ottla.wire.header import decode_response, encode_request
-from ottla.wire.registry import Api, ApiKey, api
+from ottla.wire.registry import Api, api_for
 
 _HIGH_WATER_BYTES: Final = 1024 * 1024
 """Beyond this, what was written waits in the process: the peer is slower than we are."""
@@ -120,11 +120,12 @@ class Connection(asyncio.BufferedProtocol):
     def has_room(self) -> bool:
         """Whether a request may be sent now."""
         return (
-            self.is_open
+            self._transport is not None
+            and self._failure is None
             and not self.is_held
             and not self._is_paused
             and len(self._waiting) + self._admitted_count < self._options.max_in_flight
-            and self._throttled_until_s <= self._loop.time()
+            and not (self._throttled_until_s and self._throttled_until_s > self._loop.time())
         )
 
     async def room(self) -> None:
@@ -167,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
         An answer is told while it is taken in, without another turn of the loop.  None within
         `timeout_ms` is the end of the connection: what comes after it would not be answered either.
         """
-        of = api(ApiKey(body.__api__.key))
+        of = api_for(type(body))
         correlation_id = self._send(body, version)
         sent = _Waiting(correlation_id, of, version, then, self.last_used_s, timeout_ms)
         self._waiting.append(sent)
@@ -249,19 +250,17 @@ class Connection(asyncio.BufferedProtocol):
         self._check_open()
         assert self._transport is not None
         self._last_correlation_id = (self._last_correlation_id + 1) & _CORRELATION_MASK
-        frame = with_size(
-            encode_request(
-                body,
-                version,
-                correlation_id=self._last_correlation_id,
-                client_id=self._options.client_id,
-            )
+        parts = encode_request(
+            body,
+            version,
+            correlation_id=self._last_correlation_id,
+            client_id=self._options.client_id,
         )
+        size_bytes = sum(map(len, parts))
         self.last_used_s = self._loop.time()
         self._options.metrics.count("request-total")
-        size_bytes = sum(map(len, frame))
-        self._options.metrics.count("outgoing-byte-total", size_bytes)
-        self._write(frame, size_bytes)
+        self._options.metrics.count("outgoing-byte-total", SIZE.size + size_bytes)
+        self._write([SIZE.pack(size_bytes), *parts], SIZE.size + size_bytes)
         return self._last_correlation_id
 
     def _write(self, frame: Sequence[Part], size_bytes: int) -> None:

@@ -35,6 +35,15 @@ class Duty:
             self._over = None
             self._stop_alarm()
 
+    def rings_by(self, due_s: float) -> bool:
+        """Whether an alarm is set that rings by then.  Safe from any thread.
+
+        It stays set until its turn begins, or until an earlier one takes its place: so whoever puts
+        work there before he asks need not call, if that work is not due before `due_s`.
+        """
+        alarm = self._alarm
+        return alarm is not None and alarm.when() <= due_s
+
     def call(self) -> None:
         """Have a turn soon; calls before it are one."""
         if not self._is_called and self._loop is not None:

@@ -96,7 +96,7 @@ class Link:
     @property
     def connection(self) -> Connection | None:
         """The connection, if it is ready."""
-        return self._connection if self.state is State.READY else None
+        return self._connection if self._state.state is State.READY else None
 
     @property
     def is_ready(self) -> bool:

@@ -6,7 +6,7 @@ after the other, so what must not wait behind a long poll takes a lane of its ow
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.client.addresses import Address
 from ottla.client.cluster_view import ClusterView, Node
@@ -36,17 +36,20 @@ class Links:
 
     def to(self, node: Node, lane: str = MAIN) -> Link:
         """The link to `node`; if it moved, the one to its old address is closed."""
-        key = LinkKey(node.node_id, lane)
-        link = self._links.get(key)
-        if link is not None and link.node.address != node.address:
-            link.close(ConnectError(f"{link.node} moved to {node.address}"))
-            link = None
+        link = self.known(node.node_id, lane)
+        if link is not None and link.node is not node:
+            if link.node.address == node.address:
+                link.node = node
+            else:
+                link.close(ConnectError(f"{link.node} moved to {node.address}"))
+                link = None
         if link is None:
-            link = self._links[key] = Link(node, self._context)
+            link = self._links[LinkKey(node.node_id, lane)] = Link(node, self._context)
         return link
 
     def known(self, node_id: int, lane: str = MAIN) -> Link | None:
-        return self._links.get(LinkKey(node_id, lane))
+        key: Any = (node_id, lane)  # as good as a LinkKey, and made in no time
+        return self._links.get(key)
 
     async def any(self, cluster: ClusterView) -> Connection:
         """A connection to the node with the least to do, with all nodes tried if need be.

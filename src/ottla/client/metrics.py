@@ -3,6 +3,7 @@
 Plain numbers under Kafka's names.  The I/O thread writes them, any thread may read a copy.
 """
 
+from collections import defaultdict
 from typing import Final
 
 _LATENCY: Final = "request-latency"
@@ -12,14 +13,14 @@ class Metrics:
     """Counters (`-total`), gauges and latencies of one client."""
 
     def __init__(self) -> None:
-        self._values: dict[str, float] = {}
+        self._values: defaultdict[str, float] = defaultdict(int)
         self._latency_sum_ms = 0.0
         self._latency_max_ms = 0.0
         self._latency_count = 0
 
     def count(self, name: str, by: float = 1) -> None:
         """Add to a counter; it begins at 0."""
-        self._values[name] = self._values.get(name, 0) + by
+        self._values[name] += by
 
     def set(self, name: str, value: float) -> None:
         """Tell how much of something there is now."""

@@ -5,12 +5,13 @@ Numbers are looked up, not computed: batches have small ones, again and again.
 
 from collections.abc import Iterable
 from operator import index
-from typing import Final
+from typing import ClassVar, Final
 
 from ottla.records.faults import body_too_large
 from ottla.records.shapes import (
     MAX_BODY_BYTES,
     MAX_INT64,
+    MAX_RECORD_OVERHEAD_BYTES,
     NO_TIMESTAMP_MS,
     Binary,
     Encoded,
@@ -55,16 +56,39 @@ class Writer:
     What is refused leaves everything as it was.  `len` is how many there are.
     """
 
+    is_atomic: ClassVar[bool] = False
+    """Whether each call is one step for other threads, so that they need no lock."""
+
     def __init__(self, base_timestamp_ms: int | None = None, headroom_bytes: int = 0) -> None:
         """Timestamps are relative to `base_timestamp_ms`, or to that of the first record."""
         self._base_timestamp_ms = base_timestamp_ms
         self._max_timestamp_ms = NO_TIMESTAMP_MS
         self._parts: list[bytes] | None = [bytes(headroom_bytes)]
+        self._headroom_bytes = headroom_bytes
         self._body_bytes = 0
         self._count = 0
+        self.allowed_bytes = 0
+        """How much `offer` may use, the headroom included; see `allow`."""
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def size_bytes(self) -> int:
+        """How much is used, the headroom included."""
+        return self._headroom_bytes + self._body_bytes
+
+    def allow(self, size_bytes: int) -> None:
+        """Let `offer` use so much."""
+        self.allowed_bytes = size_bytes
+
+    def offer(self, timestamp_ms: int, key: Binary | None, value: Binary | None) -> int:
+        """As `append`, but -1, and nothing done, if the records were taken out, or more than
+        `allowed_bytes` would be used.
+        """
+        if self._parts is None or self.size_bytes + _bound_bytes(key, value) > self.allowed_bytes:
+            return -1
+        return self.append(timestamp_ms, key, value)
 
     def append(
         self,
@@ -118,6 +142,10 @@ class Writer:
         if self._parts is None:
             raise ValueError("the records were taken out of this writer")
         return self._parts
+
+
+def _bound_bytes(key: Binary | None, value: Binary | None) -> int:
+    return MAX_RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
 
 
 def _impossible_timestamp(timestamp_ms: int) -> ValueError:

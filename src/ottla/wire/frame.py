@@ -13,7 +13,7 @@ never the size that a peer announced.
 from collections.abc import Callable, Iterable
 from functools import partial
 from struct import Struct
-from typing import Final
+from typing import ClassVar, Final
 
 from ottla.errors import WireError
 
@@ -52,6 +52,9 @@ class SpareBuffers:
     """
 
     __slots__ = ("_make", "_spares")
+
+    trusted_bytes: ClassVar[int] = TRUSTED_BYTES
+    """Up to which size a frame gets its whole buffer at once."""
 
     def __init__(self, make: Callable[[int], memoryview] = scratch_buffer) -> None:
         """`make` gives a buffer of a size; one that takes no memory until it is filled is best."""
@@ -212,8 +215,9 @@ class FrameReader:
 
     def _keep(self, beginning: memoryview, frame_bytes: int) -> None:
         """Move the beginning of a frame out of the shared buffer."""
-        room = min(frame_bytes, max(TRUSTED_BYTES, 2 * len(beginning))) or SIZE.size
         outgrown, spares = self._partial, self._spares
+        trusted_bytes = TRUSTED_BYTES if spares is None else spares.trusted_bytes
+        room = min(frame_bytes, max(trusted_bytes, 2 * len(beginning))) or SIZE.size
         self._partial = scratch_buffer(room) if spares is None else spares.take(room)
         self._partial[: len(beginning)] = beginning
         if outgrown is not None and spares is not None:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from ottla.errors import WireError
 from ottla.wire.codec import Codec, Part, codec
-from ottla.wire.registry import Api, ApiKey, api
+from ottla.wire.registry import Api, ApiKey, api, api_for
 from ottla.wire.schema import Int16, Int32, String, at, message
 
 _KEY_AND_VERSION: Final = Struct(">hh")
@@ -138,7 +138,7 @@ def encode_request(
     body: Any, version: int, *, correlation_id: int, client_id: str | None
 ) -> list[Part]:
     """Encode a request with its header, without the size in front; records are not copied."""
-    of = api(ApiKey(body.__api__.key))
+    of = api_for(type(body))
     header = RequestHeader(
         request_api_key=of.key,
         request_api_version=version,

@@ -94,6 +94,19 @@ class Api:
     flexible: Versions
 
 
+_by_request: dict[type[Any], Api] = {}
+
+
+def api_for(request: type[Any]) -> Api:
+    """The API that a class of requests belongs to."""
+    found = _by_request.get(request)
+    if found is None:
+        key = api_of(request).key
+        assert key is not None, f"{request.__name__} belongs to no API"
+        found = _by_request[request] = api(ApiKey(key))
+    return found
+
+
 @cache
 def api(key: ApiKey) -> Api:
     """The messages of `key`, imported on first use."""

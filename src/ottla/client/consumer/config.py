@@ -150,9 +150,13 @@ class ConsumerConfig(ClientConfig):
     """How long a broker waits for fetch.min.bytes."""
 
     max_partition_fetch_bytes: int = setting(
-        "max.partition.fetch.bytes", MIB, low=0, aliases=("fetch.message.max.bytes",)
+        "max.partition.fetch.bytes", 2 * MIB, low=0, aliases=("fetch.message.max.bytes",)
     )
-    """How much of one partition an answer has, at most."""
+    """How much of one partition an answer has, at most.
+
+    Our default is twice Kafka's: the batches of our producers are nearly 1 MiB, and one of them an
+    answer would be too few.
+    """
 
     queued_max_bytes: int = setting("queued.max.bytes", 64 * MIB, kind=Kind.LONG, low=KIB)
     """How much is fetched ahead of what was asked for, over all partitions.  A setting of ours."""

@@ -5,14 +5,13 @@ I/O thread that would ever bring something.
 """
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from ottla.errors import MisuseError
 
 
 class Gate:
-    """Safe from any thread."""
+    """Whoever is in a `with` block of it is inside.  Safe from any thread."""
 
     def __init__(self, who: Callable[[], object]) -> None:
         """`who` is who calls now: a thread, or a task."""
@@ -23,9 +22,7 @@ class Gate:
         self.check_home: Callable[[], None] = lambda: None
         """Raises in a forked process."""
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Nobody else is inside meanwhile."""
+    def __enter__(self) -> None:
         self.check_home()
         me = self._who()
         with self._lock:
@@ -36,10 +33,9 @@ class Gate:
                 )
             self._owner = me
             self._depth += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._depth -= 1
-                if self._depth == 0:
-                    self._owner = None
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._owner = None

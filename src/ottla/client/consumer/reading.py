@@ -204,7 +204,7 @@ class Reading:
 
     def entered(self) -> AbstractContextManager[None]:
         """Nobody else is inside meanwhile; see `Gate`."""
-        return self._gate.entered()
+        return self._gate
 
     # What to read.
 

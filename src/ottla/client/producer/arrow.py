@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 _FORMATS: Final = ("bytes", "json", "arrow")
 _POSITIVE: Final = 0x7FFF_FFFF
+_VARINT_BITS: Final = 7
+_TIMESTAMP_BYTES: Final = 10
+_OFFSET_BYTES: Final = 4
+"""What each row of a column of binary or text takes in Arrow, beside its bytes."""
 _BUILT_AHEAD: Final = 10
 """How many batches of one call wait or are in flight: enough for the network to be busy, and few
 enough for their memory to be used again while it is still in the processor's cache."""
@@ -50,7 +54,7 @@ def send_arrow(
     limit_bytes = core.config.max_request_size - BATCH_HEADER_BYTES
     if rows.num_rows:
         for line, part in _by_wish(route, rows, wanted, limit_bytes, core):
-            for piece in _pieces(part, limit_bytes):
+            for piece in pieces(part, limit_bytes):
                 if not core.pump.is_running_here:
                     sent.wait_for_room()
                 built = from_arrow(piece, timestamp_ms=now_ms, options=options, is_sealed=False)
@@ -253,9 +257,9 @@ def _by_line(route: Route, rows: Any, limit_bytes: int, core: Core) -> "Iterator
     elif route.sticky is None:
         yield from _by_choice(route, rows)
     elif key is None or route.key_hash is None or key.null_count == len(key):
-        if _bound_bytes(rows) < limit_bytes * route.partition_count:
+        if _bound_bytes(rows, limit_bytes) < limit_bytes * route.partition_count:
             limit_bytes = min(limit_bytes, core.config.batch_size)  # so that all get their share
-        for piece in _pieces(rows, limit_bytes):
+        for piece in pieces(rows, limit_bytes):
             with core.lock:
                 line = route.sticky.another()
             yield line, piece
@@ -313,24 +317,42 @@ def _taken(route: Route, rows: Any, chosen: Any) -> "Iterator[tuple[Line, Any]]"
         start += counts[partition]
 
 
-def _pieces(rows: Any, limit_bytes: int) -> Iterator[Any]:
-    """Slices that fit into a batch each; a row that does not is refused when it is put there."""
-    if rows.num_rows <= 1 or _bound_bytes(rows) <= limit_bytes:
+def pieces(rows: Any, limit_bytes: int) -> Iterator[Any]:
+    """Slices that fit into a batch each, of about equal size, and as few as may be.
+
+    A row that does not fit is refused when it is put there.
+    """
+    size_bytes = _bound_bytes(rows, limit_bytes)
+    if rows.num_rows <= 1 or size_bytes <= limit_bytes:
         yield rows
         return
-    share = max(1, rows.num_rows * limit_bytes // _bound_bytes(rows))
-    if share >= rows.num_rows:
-        share = rows.num_rows // 2
+    piece_count = min(-(-size_bytes // limit_bytes), rows.num_rows)
+    share = -(-rows.num_rows // piece_count)
     for start in range(0, rows.num_rows, share):
-        yield from _pieces(rows.slice(start, share), limit_bytes)
+        yield from pieces(rows.slice(start, share), limit_bytes)
 
 
-def _bound_bytes(rows: Any) -> int:
-    """The most bytes that rows take in a batch: every column has lengths of its own to spare."""
-    size_bytes = rows.num_rows * MAX_RECORD_OVERHEAD_BYTES
-    for name in rows.column_names:
+def _bound_bytes(rows: Any, limit_bytes: int) -> int:
+    """The most bytes that rows take in a batch, if they fit into `limit_bytes`; else, too many.
+
+    In a batch that is no larger, no number of a record but its timestamp is above the limit.
+    """
+    kind, names = pyarrow().types, rows.column_names
+    if "headers" in names:
+        # Every column has lengths of its own to spare.
+        fixed_bytes, spare_bytes = MAX_RECORD_OVERHEAD_BYTES, 0
+    else:
+        number_bytes = -(-(limit_bytes.bit_length() + 1) // _VARINT_BITS)  # one bit is the sign
+        # Its length, attributes, timestamp, offset, two fields and the count of no headers.
+        fixed_bytes = 4 * number_bytes + 2 + (_TIMESTAMP_BYTES if "timestamp" in names else 1)
+        spare_bytes = _OFFSET_BYTES
+    size_bytes = rows.num_rows * fixed_bytes
+    for name in names:
         if name != "timestamp":
-            size_bytes += rows.column(name).nbytes
+            column = rows.column(name)
+            size_bytes += column.nbytes
+            if kind.is_binary(column.type) or kind.is_string(column.type):
+                size_bytes -= rows.num_rows * spare_bytes
     return int(size_bytes)
 
 

@@ -277,7 +277,7 @@ class AsyncProducer(Generic[K, V]):
             placed = put(route, record, size_bytes, partition, is_awaited=is_awaited)
         batch, index = placed
         if outgoing.has_interceptors:
-            batch.delivery.follow(index, record[0], outgoing.acknowledge)
+            outgoing.follow(batch.delivery, index, record)
         return batch, index, record[0]
 
 

@@ -92,6 +92,7 @@ class PendingBatch:
         self.record_count = 0
         """Known when it is closed, or when it came as bytes."""
         self.size_bytes = BATCH_HEADER_BYTES
+        """Of the memory that it has; what was written so far may be less."""
         self.stamp: Stamp | None = None
         self.numbering = 0
         """Which numbering of the line its stamp belongs to."""
@@ -112,11 +113,19 @@ class PendingBatch:
             data = finish(self.encoded, _UNCOMPRESSED, is_sealed=False)
         return [record[1:] for record in Batch.parse(data).records()]
 
-    def close(self) -> None:
-        """Let nothing more in."""
-        if self.data is None and self.encoded is None:
-            self.encoded = self.writer.encoded()
-            self.record_count = self.encoded.record_count
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Whether records of this size fit into a batch of the line; it is open."""
+        return self.writer.size_bytes + size_bytes <= self.line.limit_bytes
+
+    def close(self) -> int:
+        """Let nothing more in; returns how much of its memory it does not need."""
+        if self.data is not None or self.encoded is not None:
+            return 0
+        self.encoded = self.writer.encoded()
+        self.record_count = self.encoded.record_count
+        spare_bytes = max(0, self.size_bytes - len(self.encoded.data))
+        self.size_bytes -= spare_bytes
+        return spare_bytes
 
     def made_ready(self, stamp: Stamp, options: BatchOptions) -> None:
         """Give it a stamp for good, and a header if it has none; `options` say how to compress."""

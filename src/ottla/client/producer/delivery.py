@@ -26,7 +26,7 @@ OnDelivery = Callable[[RecordMetadata | None, DeliveryError | None], None]
 
 NO_OFFSET: Final = -1
 _HELD_HERE: Final = 3
-"""References to a future that nobody else holds: the list, a name, and the question itself."""
+"""References to a future that nobody else holds: the tuple, a name, and the question itself."""
 _KEPT_FAILURES: Final = 1000
 """Beyond this, failures of a program that never flushes are only counted."""
 
@@ -102,13 +102,15 @@ class Delivery:
         listener(self)
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Block until all is known; False if that took too long."""
+        """Have it hastened, and block until all is known; False if that took too long."""
         sleeper = threading.Lock()
         sleeper.acquire()
         with self._lock:
             if self.is_done:
                 return True
             self._sleepers.append(sleeper)
+        # The last thing before we sleep: whom it wakes wants to run, and not to wait for us.
+        self.hasten()
         if sleeper.acquire(timeout=-1 if timeout_s is None else max(0.0, timeout_s)):
             return True
         with self._lock:
@@ -251,6 +253,9 @@ class _Waiters:
         self.waiting: list[tuple[int, int, asyncio.Future[RecordMetadata]]] = []
 
     def wake(self) -> None:
+        # Who is not asked is not woken: most futures of `enqueue` are dropped at once.
+        if not any(_is_asked(waiting) for waiting in self.waiting):
+            return
         # Another thread may close its loop at any time: then nobody is left to be told.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._tell)
@@ -265,10 +270,14 @@ class _Waiters:
 
     def _tell(self) -> None:
         for waiting in self.waiting:
-            index, timestamp_ms, future = waiting
-            # Nobody can ask a future that only we hold, and that calls nobody: leave it as it is.
-            if getrefcount(future) > _HELD_HERE or future._callbacks:
-                self._delivery.tell(index, timestamp_ms, future)
+            if _is_asked(waiting):
+                self._delivery.tell(*waiting)
+
+
+def _is_asked(waiting: "tuple[int, int, asyncio.Future[RecordMetadata]]") -> bool:
+    """Whether anybody can: not a future that only we hold, and that calls nobody."""
+    _, _, future = waiting
+    return getrefcount(future) > _HELD_HERE or bool(future._callbacks)
 
 
 def _is_unread(future: "asyncio.Future[Any]") -> bool:
@@ -338,10 +347,8 @@ class DeliveryFuture(Future[RecordMetadata]):
     ) -> tuple[RecordMetadata | None, DeliveryError | None]:
         # Without becoming a real future, whose locks and lists are half the price of a round trip.
         delivery, index, timestamp_ms = self._place
-        if not delivery.is_done:
-            delivery.hasten()
-            if not delivery.wait(timeout_s):
-                raise TimeoutError
+        if not delivery.is_done and not delivery.wait(timeout_s):
+            raise TimeoutError
         delivery.see(index)
         return delivery.outcome(index, timestamp_ms)
 

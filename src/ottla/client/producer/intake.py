@@ -1,7 +1,7 @@
 """Where callers put records into batches: under the lock, waiting for memory where there is none.
 
-The I/O thread is woken when a batch begins.  A caller waits without the lock, and looks again when
-memory was freed; meanwhile nothing lingers.
+The I/O thread is woken when a batch begins, unless it looks by itself before that batch is due.  A
+caller waits without the lock, and looks again when memory was freed; meanwhile nothing lingers.
 """
 
 import asyncio
@@ -16,7 +16,8 @@ from ottla.client.producer.lines import Line
 from ottla.client.producer.pump import Pump, Stock
 from ottla.client.producer.routes import Route
 from ottla.errors import ClosedError, DeadlineError, MisuseError
-from ottla.records.shapes import MAX_RECORD_OVERHEAD_BYTES, Unwritten
+from ottla.records.kernel import kernel
+from ottla.records.shapes import Unwritten
 
 
 class Intake:
@@ -43,44 +44,38 @@ class Intake:
         self._now_ms = now_ms
         self._check_usable = check_usable
         self._is_closed = False
+        self.quick_put = self._quick_put if kernel.Writer.is_atomic else self._locked_put
+        """For plain records: where one is now, or None, and nothing done, if `put` is needed."""
 
     def close(self) -> None:
         """Take nothing more in."""
         self._is_closed = True
 
-    def quick_put(self, route: Route, key: bytes | None, value: bytes) -> Place | None:
-        """Put a plain record into a batch that is open; None, and nothing done, if there is none.
+    def _quick_put(self, route: Route, key: bytes | None, value: bytes) -> Place | None:
+        """Put a plain record into a batch that is open and has memory for it; else None.
 
-        The hot path: `try_put` and all that it calls, in one piece.
+        The hot path: without the lock, where the writer of a batch needs none.  Such a record is
+        written in one step, before or after anything that others do under the lock; into a batch
+        that was closed meanwhile it is not written.
         """
-        size_bytes = len(value) + MAX_RECORD_OVERHEAD_BYTES
+        if key is None:
+            sticky = route.sticky
+            if sticky is None:
+                return None
+            batch = sticky.current.open
+        elif key and route.key_hash is not None:
+            batch = route.lines[route.key_hash(key) % route.partition_count].open
+        else:
+            return None
+        if batch is None:
+            return None
         timestamp_ms = self._wall_ms()
-        lines = self._lines
-        lock = self._lock
-        lock.acquire()  # half the price of `with`
-        try:
-            if key is None:
-                if route.sticky is None:
-                    return None
-                line = route.sticky.current
-            elif key and route.key_hash is not None:
-                size_bytes += len(key)
-                line = route.lines[route.key_hash(key) % route.partition_count]
-            else:
-                return None
-            batch = line.open
-            if batch is None:
-                return None
-            total_bytes = batch.size_bytes + size_bytes
-            used_bytes = lines.used_bytes + size_bytes
-            if total_bytes > line.limit_bytes or used_bytes > lines.buffer_bytes:
-                return None
-            index = batch.writer.append(timestamp_ms, key, value)
-            batch.size_bytes = total_bytes
-            lines.used_bytes = used_bytes
-        finally:
-            lock.release()
-        return batch.delivery, index, timestamp_ms
+        index = batch.writer.offer(timestamp_ms, key, value)
+        return None if index < 0 else (batch.delivery, index, timestamp_ms)
+
+    def _locked_put(self, route: Route, key: bytes | None, value: bytes) -> Place | None:
+        with self._lock:
+            return self._quick_put(route, key, value)
 
     def deadline_s(self) -> float:
         """Until when a call that begins now may block, in the time of threads."""
@@ -121,7 +116,7 @@ class Intake:
     ) -> tuple[PendingBatch, int] | None:
         """As `put`, but None where that would wait; `is_awaited`: the batch shall not linger."""
         _, key, value, _ = record
-        is_new = False
+        due_ms: float | None = None
         line: Line | None = None
         if partition is not None:
             line = route.line_at(partition)
@@ -134,18 +129,20 @@ class Intake:
                 return None
             if line is None:
                 line = route.line_for(key, value, size_bytes)  # type: ignore[arg-type]
-            if not lines.append(line, record, size_bytes):
+            index = lines.append(line, record, size_bytes)
+            if index is None:
                 lines.check_size(size_bytes)
                 self._check_admitted()
-                lines.begin(line, [record], size_bytes, self._now_ms())
-                is_new = True
+                begun = lines.begin(line, [record], size_bytes, self._now_ms())
+                due_ms = self._sender.due_of(line, begun.created_ms)
+                index = 0
             batch = line.open
             assert batch is not None
-            index = len(batch.writer) - 1
             if is_awaited and not batch.is_awaited:
-                batch.is_awaited = is_new = True
-        if is_new:
-            self._pump.wake()
+                batch.is_awaited = True
+                due_ms = 0
+        if due_ms is not None:
+            self._pump.expect(due_ms)
         return batch, index
 
     def put_many(
@@ -213,10 +210,7 @@ class Intake:
         if line is None:
             assert route.sticky is not None
             line = route.sticky.line_for(size_bytes)
-        batch = line.open
-        if batch is not None and batch.size_bytes + size_bytes <= line.limit_bytes:
-            self._lines.extend(line, records, size_bytes)
-        else:
+        if not self._lines.extend(line, records, size_bytes):
             self._check_admitted()
             self._lines.begin(line, records, size_bytes, self._now_ms())
 

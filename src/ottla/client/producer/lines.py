@@ -3,6 +3,9 @@
 Pure: whoever calls brings the time, and holds the lock that callers and the I/O thread share.  A
 line keeps its batches in order for ever: what comes back to be sent again goes before everything
 that was behind it.
+
+A batch that is filled gets its memory in grants, ahead of its records: within its grant it takes
+plain ones without the lock (`Writer.offer`).  What it did not need it gives back when it leaves.
 """
 
 from collections import deque
@@ -17,6 +20,9 @@ from ottla.records.shapes import BATCH_HEADER_BYTES, Unwritten
 
 MIN_LIMIT_BYTES: Final = 1024
 """A batch is never made smaller than this on a broker's account."""
+
+GRANT_BYTES: Final = 16 * 1024
+"""What a batch with several records gets ahead of them, where there is plenty."""
 
 
 class Line:
@@ -159,18 +165,13 @@ class Accumulator:
         # The header of a batch that may have to be begun is counted in.
         return self.used_bytes + size_bytes + BATCH_HEADER_BYTES <= self.buffer_bytes
 
-    def append(self, line: Line, record: Unwritten, size_bytes: int) -> bool:
-        """Add a record to `line.open`; False, and nothing done, if it does not fit there."""
+    def append(self, line: Line, record: Unwritten, size_bytes: int) -> int | None:
+        """Add a record to `line.open`: its place there; None, and nothing done, if it is full."""
         batch = line.open
-        if batch is None:
-            return False
-        total_bytes = batch.size_bytes + size_bytes
-        if total_bytes > line.limit_bytes:
-            return False
-        batch.writer.append(*record)
-        batch.size_bytes = total_bytes
-        self.used_bytes += size_bytes
-        return True
+        if batch is None or not batch.has_room_for(size_bytes):
+            return None
+        self._grant(batch, size_bytes)
+        return batch.writer.append(*record)
 
     def begin(
         self, line: Line, records: list[Unwritten], size_bytes: int, now_ms: float
@@ -183,13 +184,14 @@ class Accumulator:
         line.open = batch
         return batch
 
-    def extend(self, line: Line, records: list[Unwritten], size_bytes: int) -> None:
-        """Add records to `line.open`, which has room for them."""
+    def extend(self, line: Line, records: list[Unwritten], size_bytes: int) -> bool:
+        """Add records to `line.open`; False, and nothing done, if they do not fit there."""
         batch = line.open
-        assert batch is not None
+        if batch is None or not batch.has_room_for(size_bytes):
+            return False
+        self._grant(batch, size_bytes)
         batch.writer.extend(records)
-        batch.size_bytes += size_bytes
-        self.used_bytes += size_bytes
+        return True
 
     def append_built(
         self, line: Line, data: bytearray, record_count: int, now_ms: float
@@ -208,7 +210,7 @@ class Accumulator:
         batch = line.queue.popleft()
         if batch is line.open:
             line.open = None
-        batch.close()
+        self.used_bytes -= batch.close()
         line.departed_bytes += batch.size_bytes
         place = sum(sent.order < batch.order for sent in line.in_flight)
         line.in_flight.insert(place, batch)
@@ -231,7 +233,8 @@ class Accumulator:
         """It is known what became of a batch: its memory is free."""
         if not batch.is_done:
             batch.is_done = True
-            self.used_bytes -= batch.size_bytes
+            # Closed, lest somebody without the lock adds to it after its records were counted.
+            self.used_bytes -= batch.close() + batch.size_bytes
             self.incomplete.pop(batch, None)
             batch.forget()
 
@@ -239,6 +242,23 @@ class Accumulator:
         """Forget that a line was busy, if it is not."""
         if line.is_idle:
             self.busy.pop(line, None)
+
+    def _grant(self, batch: PendingBatch, size_bytes: int) -> None:
+        """See to it that a batch has memory for records of this size, and for more of them."""
+        lacking_bytes = batch.writer.size_bytes + size_bytes - batch.size_bytes
+        if lacking_bytes <= 0:
+            return
+        limit_bytes = batch.line.limit_bytes
+        ahead_bytes = min(
+            GRANT_BYTES,
+            limit_bytes // 16,
+            (self.buffer_bytes - self.used_bytes) // 16,
+            limit_bytes - 1 - batch.size_bytes - lacking_bytes,
+        )
+        granted_bytes = lacking_bytes + max(0, ahead_bytes)
+        batch.size_bytes += granted_bytes
+        self.used_bytes += granted_bytes
+        batch.writer.allow(batch.size_bytes)
 
     def _queue(self, batch: PendingBatch) -> None:
         batch.line.queue.append(batch)

@@ -92,7 +92,7 @@ class Sorter:
             route = self._newest() if ready.topic == self._route.topic else core.route(ready.topic)
             batch, index = core.intake.put(route, ready.record, ready.size_bytes, ready.partition)
             if outgoing.has_interceptors:
-                batch.delivery.follow(index, ready.record[0], outgoing.acknowledge)
+                outgoing.follow(batch.delivery, index, ready.record)
 
     def _newest(self) -> Route:
         """The route in the newest metadata; raises if nothing may be sent any more."""

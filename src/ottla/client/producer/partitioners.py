@@ -77,7 +77,7 @@ class Sticky:
         if batch is None:
             has_enough = line.departed_bytes - self._since_bytes >= LEAST_BYTES
         else:
-            has_enough = batch.size_bytes + size_bytes > line.limit_bytes
+            has_enough = not batch.has_room_for(size_bytes)
         return self.another() if has_enough else line
 
     def another(self) -> Line:

@@ -154,7 +154,7 @@ class Producer(Generic[K, V]):
         batch, index = core.intake.put(route, record, size_bytes, partition, deadline_s)
         delivery, timestamp_ms = batch.delivery, record[0]
         if self._outgoing.has_interceptors:
-            delivery.follow(index, timestamp_ms, self._outgoing.acknowledge)
+            self._outgoing.follow(delivery, index, record)
         if on_delivery is not None:
             delivery.call_back(index, timestamp_ms, on_delivery)
         return self._future(delivery, index, timestamp_ms)

@@ -102,6 +102,11 @@ class Pump:
             self._is_awake = True
             self._call_soon(self._duty.turn)
 
+    def expect(self, due_ms: float) -> None:
+        """A batch began, and is due then: `wake` where nothing else would by that time."""
+        if not self._duty.rings_by(due_ms / 1000):
+            self.wake()
+
     @property
     def is_running_here(self) -> bool:
         """Whether this is the I/O thread, which must not wait for itself."""
@@ -161,6 +166,18 @@ class Pump:
     def publish(self, settled: Iterable[Settled]) -> None:
         """Tell users, and whoever waits for memory, what became of batches."""
         told = list(settled)
+        for _, record_count, _, _, error in told:
+            name = "record-send-total" if error is None else "record-error-total"
+            self._engine.metrics.count(name, record_count)
+        if told and (self.memory_waiters or self._stock.sender.hurry_count):
+            # Who waits for memory is in a hurry since before this was freed.
+            self._tell_of_room()
+        # Also if nothing is settled: what came back may be all that was in flight.
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+        # The last thing: threads that are woken want to run, and not to wait for us.
         for batch, record_count, base_offset, append_time_ms, error in told:
             delivery = batch.delivery
             delivery.settle(
@@ -168,15 +185,6 @@ class Pump:
             )
             if delivery.is_done and delivery.error is not None:
                 self._stock.failures.add(delivery)
-            name = "record-send-total" if error is None else "record-error-total"
-            self._engine.metrics.count(name, record_count)
-        if told:
-            self._tell_of_room()
-        # Also if nothing is settled: what came back may be all that was in flight.
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
 
     def _tell_of_room(self) -> None:
         with self._stock.room:
@@ -186,30 +194,35 @@ class Pump:
             waiter()
 
     def _now_ms(self) -> float:
-        return asyncio.get_running_loop().time() * 1000
+        assert self._loop is not None, "it does not run"
+        return self._loop.time() * 1000
 
     def _work(self) -> float | None:
         """Do what there is to do; returns when to look again at the latest."""
-        stock, engine = self._stock, self._engine
+        stock, sender, engine = self._stock, self._stock.sender, self._engine
         self._is_awake = False
         now_ms = self._now_ms()
         with stock.lock:
-            expired = stock.sender.expire(now_ms)
-        self.publish(expired)
+            expired = sender.expire(now_ms)
+        if expired:
+            self.publish(expired)
+        look_ms = NEVER_MS
         while True:
             with stock.lock:
-                shipments = stock.sender.ship(now_ms, engine.cluster, engine.is_ready)
-                needs_id = stock.sender.needs_producer_id
-            if not shipments:
-                break
+                shipments = sender.ship(now_ms, engine.cluster, engine.is_ready)
+                if not shipments:
+                    needs_id, due_ms = sender.needs_producer_id, sender.due_ms(now_ms)
+                    break
+            if self._config.linger_ms:
+                # Where something leaves, more may come soon: look then, and nobody need wake us.
+                look_ms = now_ms + self._config.linger_ms
             for shipment in shipments:
-                self._post(shipment)
+                self._post(shipment, now_ms)
+        due_ms = min(due_ms, look_ms)
         if needs_id and self._identifying is None:
             self._identifying = engine.spawn("producer id", self._identify())
-        if stock.sender.lacks_leader:
+        if sender.lacks_leader:
             self._ask_for_leaders(int(now_ms))
-        with stock.lock:
-            due_ms = stock.sender.due_ms(now_ms)
         return None if due_ms == NEVER_MS else due_ms / 1000
 
     def _ask_for_leaders(self, now_ms: int) -> None:
@@ -238,13 +251,14 @@ class Pump:
         self._identifying = None
         self._duty.call()
 
-    def _post(self, shipment: Shipment) -> None:
+    def _post(self, shipment: Shipment, now_ms: float) -> None:
         ready = [batch for batch in shipment.batches if self._made_ready(batch)]
         if not ready:
             return
-        shipment = Shipment(shipment.node_id, tuple(ready))
+        if len(ready) < len(shipment.batches):
+            shipment = Shipment(shipment.node_id, tuple(ready))
         for batch in ready:
-            self._engine.metadata.touch(batch.line.topic, int(self._now_ms()))
+            self._engine.metadata.touch(batch.line.topic, int(now_ms))
         request, max_version = produce_request(
             shipment, self._config, self._engine.cluster, self._max_version()
         )
@@ -293,7 +307,8 @@ class Pump:
 
     def _take(self, shipment: Shipment, answer: ProduceResponse) -> None:
         told = by_partition(answer, self._engine.cluster)
-        now_ms, luck = self._now_ms(), self._engine.ports.entropy.random()
+        is_plain = not any(word.error_code for word in told.values())
+        now_ms, luck = self._now_ms(), 0.0 if is_plain else self._engine.ports.entropy.random()
         settled: list[Settled] = []
         with self._stock.lock:
             for batch in shipment.batches:
@@ -303,7 +318,8 @@ class Pump:
                     settled += self._stock.sender.lost(batch, nothing, now_ms, luck)
                 else:
                     settled += self._stock.sender.answered(batch, word, now_ms, luck)
-        self._learn(told, answer)
+        if not is_plain:
+            self._learn(told, answer)
         self.publish(settled)
 
     def _learn(

@@ -32,6 +32,9 @@ from ottla.wire.messages.produce import PartitionProduceResponse
 
 NEVER_MS: Final = float("inf")
 
+_WRITTEN: Final = frozenset({0, int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)})
+"""The broker has a batch.  Plain numbers: to make a code of each costs more than all the rest."""
+
 _MISNUMBERED: Final = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -115,7 +118,7 @@ class Sender:
         chosen: dict[int, list[Line]] = {}
         sizes: dict[int, int] = {}
         for line in self._lines.busy:
-            if not line.queue or self._due_ms(line, now_ms) > now_ms or not self._may_send(line):
+            if not line.queue or self.due_of(line, now_ms) > now_ms or not self._may_send(line):
                 continue
             leader = cluster.leader(line.tp)
             if leader is None:
@@ -142,7 +145,7 @@ class Sender:
         soonest = NEVER_MS if oldest is None else self._expires_ms(oldest)
         for line in self._lines.busy:
             if line.queue:
-                due_ms = self._due_ms(line, now_ms)
+                due_ms = self.due_of(line, now_ms)
                 if due_ms > now_ms:
                     soonest = min(soonest, due_ms)
         return soonest
@@ -150,7 +153,7 @@ class Sender:
     def _expires_ms(self, batch: PendingBatch) -> float:
         return batch.created_ms + self._config.delivery_timeout_ms
 
-    def _due_ms(self, line: Line, now_ms: float) -> float:
+    def due_of(self, line: Line, now_ms: float) -> float:
         """When the first batch of a line has waited long enough."""
         first = line.queue[0]
         if first.attempt_count or first.not_before_ms > now_ms:
@@ -196,15 +199,15 @@ class Sender:
         self._arrived(batch)
         if batch.is_done:
             return []  # it was given up
-        code = ErrorCode.of(told.error_code)
-        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+        if told.error_code in _WRITTEN:
             batch.line.is_established = True
-            offset = told.base_offset if code is ErrorCode.NONE else NO_OFFSET
+            offset = NO_OFFSET if told.error_code else told.base_offset
             suspects, batch.line.suspects = batch.line.suspects, []
             return [
                 *(self._settle(written, None, NO_OFFSET, -1) for written in suspects),
                 self._settle(batch, None, offset, told.log_append_time_ms),
             ]
+        code = ErrorCode.of(told.error_code)
         error = exception_for(told.error_code, told.error_message or "")
         if code in _TOO_LARGE and batch.record_count > 1:
             return self._split(batch)
@@ -269,10 +272,9 @@ class Sender:
     def _settle(
         self, batch: PendingBatch, error: OttlaError | None, offset: int, append_time_ms: int
     ) -> Settled:
-        record_count = batch.record_count or len(batch.writer)
         self._lines.finish(batch)
         self._lines.rest(batch.line)
-        return Settled(batch, record_count, offset, append_time_ms, error)
+        return Settled(batch, batch.record_count, offset, append_time_ms, error)
 
     def _fail(self, batch: PendingBatch, error: OttlaError) -> Settled:
         if batch.stamp is not None:
