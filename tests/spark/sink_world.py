@@ -95,6 +95,7 @@ class World:
         source: Mapping[str, Any] | None = None,
         sink: Mapping[str, Any] | None = None,
         ends: bool = True,
+        shape: "Callable[[DataFrame], DataFrame]" = lambda frame: frame,
     ) -> "StreamingQuery":
         """Begin a query that copies what is in topic `<name>-in` to `<name>-out`."""
         frame = self.source(
@@ -106,7 +107,7 @@ class World:
             "transactionalIdPrefix": name,
             "checkpointLocation": str(self.checkpoint(name)),
         }
-        writer = frame.select("key", "value").writeStream.format("ottla")
+        writer = shape(frame.select("key", "value")).writeStream.format("ottla")
         writer = writer.options(**{**given, **(sink or {})})
         return (writer.trigger(availableNow=True) if ends else writer).start()
 
