@@ -10,13 +10,15 @@ import json
 import struct
 import urllib.error
 from collections.abc import Callable
+from http import HTTPStatus
+from types import ModuleType
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import types as spark
 
 from ottla.client.avro import Registry, fastavro
-from ottla.errors import ConfigError, SerializationError
+from ottla.errors import ConfigError, OttlaError, SerializationError
 from ottla.spark.source.decoding import Decoder
 
 _PREFIX: Final = struct.Struct(">bi")
@@ -46,6 +48,10 @@ _LOGICAL: Final[dict[str, Callable[[], spark.DataType]]] = {
 }
 
 
+class RegistryError(OttlaError):
+    """A schema registry cannot be asked."""
+
+
 def avro_records(schema: str | None, registry_url: str | None) -> Decoder:
     """A decoder; the registry, if there is one, tells which schema a value has."""
     library = fastavro()
@@ -58,15 +64,15 @@ def avro_records(schema: str | None, registry_url: str | None) -> Decoder:
             return _whole(read, io.BytesIO(value), written)
 
     else:
-        registry, parsed = Registry(registry_url), dict[int, Any]()
+        schemas = _Schemas(library, registry_url)
 
         def one(value: bytes) -> Any:
             magic, number = _PREFIX.unpack_from(value)
             if magic != _MAGIC:
-                raise ValueError("no number of a schema")
-            if number not in parsed:
-                parsed[number] = library.parse_schema(json.loads(_looked_up(registry, number)))
-            return _whole(read, io.BytesIO(memoryview(value)[_PREFIX.size :]), parsed[number])
+                raise ValueError("it does not begin with the number of a schema")
+            return _whole(
+                read, io.BytesIO(memoryview(value)[_PREFIX.size :]), schemas.numbered(number)
+            )
 
     def decode(values: pa.BinaryArray, value_type: pa.DataType) -> pa.StructArray:
         try:
@@ -91,18 +97,44 @@ def _whole(read: Callable[..., Any], data: io.BytesIO, written: Any) -> Any:
     return found
 
 
-def _looked_up(registry: Registry, number: int) -> str:
-    """A schema; `ValueError` if there is none of that number.
+class _Schemas:
+    """The schemas of a registry, by their numbers; it is asked once for each while a task reads.
 
-    A registry that cannot be reached is no fault of the value, and its error goes to the user.
+    A number that it does not know makes a value broken, and is remembered as well: a topic full of
+    such values would ask for each of them otherwise.
     """
-    try:
-        return registry.schema_of(number)
-    except SerializationError as error:
-        cause = error.__cause__
-        if isinstance(cause, urllib.error.HTTPError) and cause.code == 404:
-            raise ValueError(f"schema {number} is not known") from error
-        raise RuntimeError(str(error)) from error
+
+    def __init__(self, library: ModuleType, url: str) -> None:
+        self._library = library
+        self._registry = Registry(url)
+        self._parsed: dict[int, Any] = {}
+        self._unknown: set[int] = set()
+
+    def numbered(self, number: int) -> Any:
+        """A schema; `ValueError` if there is none of that number.
+
+        Raises:
+            RegistryError: It cannot be asked, which is no fault of the value.
+        """
+        if number not in self._parsed and number not in self._unknown:
+            self._ask(number)
+        if number in self._unknown:
+            raise ValueError(f"the registry has no schema {number}")
+        return self._parsed[number]
+
+    def _ask(self, number: int) -> None:
+        try:
+            told = self._registry.schema_of(number)
+        except SerializationError as error:
+            cause = error.__cause__
+            if isinstance(cause, urllib.error.HTTPError) and cause.code == HTTPStatus.NOT_FOUND:
+                self._unknown.add(number)
+                return
+            raise RegistryError(
+                f"values cannot be decoded: {error}; schemaRegistry must be reachable from where "
+                "tasks run"
+            ) from error
+        self._parsed[number] = self._library.parse_schema(json.loads(told))
 
 
 def spark_schema(text: str) -> spark.StructType:

@@ -84,6 +84,15 @@ def decoded(values: pa.BinaryArray, value_type: pa.DataType, decoder: Decoder) -
     return _spread(values, fields, broken)
 
 
+def trouble_of(value: pa.BinaryArray, value_type: pa.DataType, decoder: Decoder) -> str:
+    """Why a single broken value is that, in one line."""
+    try:
+        decoder.decode(value, value_type)
+    except pa.ArrowInvalid as error:
+        return " ".join(str(error).split())
+    raise AssertionError("the value is whole")
+
+
 def _good_ones(
     values: pa.BinaryArray, value_type: pa.DataType, decoder: Decoder
 ) -> tuple[pa.StructArray, set[int]]:

@@ -21,7 +21,7 @@ from ottla.records.arrow import to_arrow
 from ottla.records.batch import MAX_DECOMPRESSED_BYTES
 from ottla.spark.options import SourceOptions
 from ottla.spark.source.columns import Layout, layout_of, record_column
-from ottla.spark.source.decoding import Decoder, decoded, decoder_of
+from ottla.spark.source.decoding import Decoder, decoded, decoder_of, trouble_of
 from ottla.spark.source.fetching import fetched
 from ottla.spark.source.partition import RangePartition
 from ottla.spark.source.planning import OffsetRange
@@ -127,10 +127,11 @@ class Rows:
             return columns, None
         if self._options.mode == "FAILFAST":
             index = compute.index(found.is_broken, True).as_py()
+            why = trouble_of(values.slice(index, 1), self._value_type, decoder)
             raise SerializationError(
                 f"the value at offset {rows.column('offset')[index]} of {self._range.tp} is not "
-                f"{self._options.value_format} of the schema; mode = PERMISSIVE puts it into "
-                f"{self._options.corrupt_record_column}, DROPMALFORMED leaves it out"
+                f"{self._options.value_format} of the schema ({why}); mode = PERMISSIVE puts it "
+                f"into {self._options.corrupt_record_column}, DROPMALFORMED leaves it out"
             )
         return columns, compute.invert(found.is_broken)
 
