@@ -1,10 +1,9 @@
 """`format("ottla")` in Spark's own declarative pipelines, as source and as sink.
 
-They run through Spark Connect and need `pip install 'pyspark[pipelines]'`, pandas among it, which
-our other tests do without; where that is missing, this one is skipped.
+They run through Spark Connect, whose packages our other tests do without: `make compat-connect` has
+them, and where they are missing, this is skipped.
 """
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -14,9 +13,9 @@ import pytest
 
 from ottla.spark.session import prepare
 from ottla.testing import TestBroker
+from tests.spark.connect_packages import needs_connect
 
 COMMAND = Path(sys.executable).with_name("spark-pipelines")
-NEEDED = ("grpc", "grpc_status", "pandas", "yaml")
 
 SPEC = """\
 name: shop
@@ -42,10 +41,7 @@ def copy():
 """
 
 
-@pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in NEEDED),
-    reason="pyspark[pipelines] is not installed",
-)
+@needs_connect
 @pytest.mark.timeout(600)
 def test_a_flow_reads_and_writes_topics_and_goes_on_when_it_is_run_again(tmp_path: Path) -> None:
     environ = dict(os.environ)
@@ -67,5 +63,5 @@ def test_a_flow_reads_and_writes_topics_and_goes_on_when_it_is_run_again(tmp_pat
                 timeout=280,
                 check=False,
             )
-            assert done.returncode == 0, done.stderr[-3000:]
+            assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         assert [record.value for record in broker.records("copies")] == [b"one", b"two"]

@@ -58,6 +58,17 @@ def test_rows_that_do_not_parse_were_read_too() -> None:
     assert (report.rows_in, report.rows_out, report.rows_bad) == (12, 10, 2)
 
 
+def test_rows_are_counted_as_spark_and_spark_connect_tell_of_them() -> None:
+    from pyspark.sql import Row
+
+    classic = Row(rows=4)
+    connect = Row(values=[3], schema={"type": "struct", "fields": [{"name": "rows"}]})
+    observed = {"rows_in_0": classic, "rows_out": connect, "rows_bad": connect}
+    report = report_of(told(0, observedMetrics=observed), ended_ms=5)
+    assert report is not None
+    assert (report.rows_in, report.rows_out, report.rows_bad) == (7, 3, 3)
+
+
 def test_a_report_of_waiting_is_no_batch() -> None:
     assert report_of(told(3, durationMs={"latestOffset": 500}), ended_ms=5) is None
 

@@ -163,6 +163,10 @@ def _positions(told: object) -> Mapping[TopicPartition, int] | None:
 def _count(row: object) -> int:
     if isinstance(row, Mapping):
         return int(row.get(COUNT) or 0)
+    # Spark Connect tells of a row by its values and its schema; ours have one column.
+    values = getattr(row, "values", None)
+    if isinstance(values, list):
+        return int(values[0] or 0)
     return int(getattr(row, COUNT, 0) or 0)
 
 
