@@ -6,22 +6,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 
 import ottla
 from ottla.testing import TestBroker
-from tools.maven import UnavailableError, jars
+from tools.maven import UnavailableError
+from tools.spark_connector import connector_jars
 
 ROOT = Path(__file__).parents[2]
 JOB = "tests.kafka.spark_job"
 TIMEOUT_S = 600
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-TOKENS = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
-VERSIONS = ((pyspark.__version__, pyspark.__version__), ("4.2.0", "4.0.0"))
-"""Of the connector and of its part for tokens, best first: not all of them are published."""
-NEEDED = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
-"""The rest of what they ask for is part of Spark."""
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +23,10 @@ def connector(pytestconfig: pytest.Config) -> str:
     """Its jars, as Spark wants to be told of them."""
     if pytestconfig.getoption("--kafka") is None:
         pytest.skip("needs jars from Maven: run `make compat-kafka`")
-    reasons: list[str] = []
-    for version, tokens in VERSIONS:
-        try:
-            folder = jars(f"spark-kafka-{version}", f"{CONNECTOR}:{version}", f"{TOKENS}:{tokens}")
-        except UnavailableError as error:
-            reasons.append(str(error))
-            continue
-        return ",".join(str(jar) for jar in folder.iterdir() if jar.name.startswith(NEEDED))
-    pytest.skip("; ".join(reasons))
+    try:
+        return connector_jars()
+    except UnavailableError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture
