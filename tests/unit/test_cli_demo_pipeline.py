@@ -112,3 +112,10 @@ def test_without_a_terminal_figures_are_lines(capsys: pytest.CaptureFixture[str]
     begun, shown = capsys.readouterr().out.splitlines()
     assert begun.endswith("it begins")
     assert shown.endswith("lag 5")
+
+
+def test_figures_of_a_spark_that_starts_say_so() -> None:
+    figures = Figures(
+        written=40, lag=40, rows_in=0, rows_bad=0, rows_out=0, batch_count=0, batch_ms=None
+    )
+    assert line_of(figures) == "written 40 · Spark is starting"

@@ -4,19 +4,21 @@ In TOML a dotted name may be written as it is (`log.retention.hours = 24`), quot
 all three mean the same here.
 """
 
+import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from ottla.errors import ConfigError
 
 
-def read_settings(path: Path) -> dict[str, object]:
+def read_settings(path: str | os.PathLike[str]) -> dict[str, object]:
     """Dotted name -> value; `ConfigError` if the file cannot be read as such."""
+    path = os.fspath(path)
     try:
-        text = path.read_text("utf-8")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from None
-    if path.suffix == ".properties":
+    if path.endswith(".properties"):
         return dict(_properties(path, text))
     import tomllib  # here, because most brokers start without a file
 
@@ -34,7 +36,7 @@ def _flattened(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[
             yield f"{prefix}{name}", value
 
 
-def _properties(path: Path, text: str) -> Iterator[tuple[str, object]]:
+def _properties(path: str, text: str) -> Iterator[tuple[str, object]]:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith(("#", "!")):
             continue

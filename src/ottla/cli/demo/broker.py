@@ -51,7 +51,13 @@ MAX_RUNS: Final = 3
 )
 @verbose_option
 def command(record_count: int) -> None:
-    """Show records, codecs, and a broker that is killed and loses nothing."""
+    """Show records, codecs, and a broker that is killed and loses nothing.
+
+    \b
+    Examples:
+      ottla demo broker
+      ottla demo broker --records 10000
+    """
     twins = " · ".join(f"{codec}: {twin}" for codec, twin in running_twins().items())
     click.echo(f"Ottla {__version__} · {twins}")
     orders = make_orders(record_count)

@@ -25,6 +25,11 @@ def command(ctx: click.Context) -> None:
     """Show a pipeline, or a broker, that is killed at work.
 
     Without a command it is the pipeline, for about a minute.
+
+    \b
+    Examples:
+      ottla demo
+      ottla demo broker
     """
     if ctx.invoked_subcommand is None:
         from ottla.cli.demo import pipeline

@@ -59,7 +59,13 @@ class UnprovenError(PartialError):
 @click.option("--keep", is_flag=True, help="Let the broker run on at the end, to look around.")
 @verbose_option
 def command(seconds: float, keep: bool) -> None:
-    """Show a pipeline on Spark that is killed and counts every order once."""
+    """Show a pipeline on Spark that is killed and counts every order once.
+
+    \b
+    Examples:
+      ottla demo pipeline
+      ottla demo pipeline --seconds 5 --keep
+    """
     from ottla.broker.embedded import Broker
 
     _refuse_without_spark()

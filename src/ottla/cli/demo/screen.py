@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BAR_CELLS: Final = 40
 LINE_EVERY_S: Final = 3.0
+START_LINE_EVERY_S: Final = 10.0
+"""While Spark starts, which is slow where there is more to do, and there is nothing to see yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,8 @@ class Screen:
         """How it stands."""
         now_s = time.monotonic()
         if now_s >= self._next_line_s:
-            self._next_line_s = now_s + LINE_EVERY_S
+            every_s = LINE_EVERY_S if figures.batch_count else START_LINE_EVERY_S
+            self._next_line_s = now_s + every_s
             click.echo(self._dated(line_of(figures)))
 
     def _dated(self, text: str) -> str:
@@ -91,6 +94,8 @@ def screen() -> Iterator[Screen]:
 
 def line_of(figures: Figures) -> str:
     """The figures in a line."""
+    if not figures.batch_count:
+        return f"written {figures.written:,} · Spark is starting"
     return (
         f"written {figures.written:,} · read {figures.rows_in:,} · bad {figures.rows_bad:,} · "
         f"windows {figures.rows_out:,} · batches {figures.batch_count} · lag {figures.lag:,}"

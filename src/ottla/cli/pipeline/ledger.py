@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.completion_names import pipelines
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.quantities import about, local_time
 from ottla.errors import NotFoundError, UnknownTopicError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command("ledger")
-@click.argument("name", metavar="PIPELINE")
+@click.argument("name", metavar="PIPELINE", shell_complete=pipelines)
 @click.option("--step", "steps", multiple=True, help="Of this step only. Repeat it for more.")
 @click.option(
     "-n", "--last", type=click.IntRange(min=1), default=20, show_default=True, help="How many."
@@ -37,6 +38,11 @@ def command(
 
     Each line is one batch that is in the log as a whole: the offsets up to which it read, the rows
     that it wrote, and how many transactions they are.
+
+    \b
+    Examples:
+      ottla pipeline ledger shop
+      ottla pipeline ledger shop --step revenue -n 10
     """
     from ottla.pipeline.state import StateFolder, state_dir
     from ottla.spark.sink.decisions import read_ledger

@@ -13,7 +13,13 @@ from ottla.cli.quantities import Id, local_time
 @format_option
 @click.pass_obj
 def command(output: Output) -> None:
-    """List the pipelines of this machine."""
+    """List the pipelines of this machine.
+
+    \b
+    Examples:
+      ottla pipeline list
+      ottla pipeline list -o json
+    """
     from ottla.pipeline.state import RUNNING, all_folders, state_dir
 
     seen = [folder.seen() for folder in all_folders(state_dir(os.environ))]

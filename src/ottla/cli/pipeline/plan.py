@@ -37,7 +37,13 @@ CONNECT_TIMEOUT_S = 30.0
 @format_option
 @click.pass_obj
 def command(output: Output, file: Path, bootstrap: str | None, offline: bool, quick: bool) -> None:
-    """Show and check a pipeline without running it."""
+    """Show and check a pipeline without running it.
+
+    \b
+    Examples:
+      ottla pipeline plan shop.py
+      ottla pipeline plan shop.py --offline --quick
+    """
     from ottla.pipeline import Run, load
     from ottla.pipeline.queries import check_options
     from ottla.pipeline.state import StateFolder, state_dir

@@ -70,6 +70,12 @@ def command(
 
     Ctrl-C stops it after the batch, a second one at once. It goes on where it was when it is run
     again, also after a crash.
+
+    \b
+    Examples:
+      ottla pipeline run shop.py
+      ottla pipeline run shop.py --once
+      ottla pipeline run shop.py --every '10 seconds' --master 'local[4]'
     """
     from ottla.pipeline import Run, load, run
 

@@ -5,13 +5,14 @@ import time
 
 import click
 
+from ottla.cli.completion_names import pipelines
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.pipeline.shown import lines_of
 from ottla.cli.quantities import about
 
 
 @click.command("status")
-@click.argument("name", metavar="PIPELINE")
+@click.argument("name", metavar="PIPELINE", shell_complete=pipelines)
 @verbose_option
 @format_option
 @click.pass_obj
@@ -19,6 +20,11 @@ def command(output: Output, name: str) -> None:
     """Show how far a pipeline has come.
 
     Figures are of its current run, or of its last.
+
+    \b
+    Examples:
+      ottla pipeline status shop
+      ottla pipeline status shop -o json
     """
     from ottla.pipeline.state import StateFolder, state_dir
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from ottla.cli.completion_names import pipelines
 from ottla.cli.output import Output, verbose_option
 from ottla.errors import DeadlineError
 
@@ -14,7 +15,7 @@ LOOK_INTERVAL_S: Final = 0.1
 
 
 @click.command("stop")
-@click.argument("name", metavar="PIPELINE")
+@click.argument("name", metavar="PIPELINE", shell_complete=pipelines)
 @click.option("--now", is_flag=True, help="Do not wait for the end of the batch.")
 @click.option(
     "--timeout",
@@ -30,6 +31,11 @@ def command(output: Output, name: str, now: bool, timeout: float) -> None:
     """Stop a pipeline after its batch.
 
     Nothing is lost either way: run again, it goes on where it was.
+
+    \b
+    Examples:
+      ottla pipeline stop shop
+      ottla pipeline stop shop --now
     """
     from ottla.pipeline.state import RUNNING, StateFolder, state_dir
 
