@@ -332,3 +332,65 @@ def test_what_comes_with_the_end_of_a_sync_is_not_forgotten() -> None:
         assert await seconds[0] == "second"
 
     asyncio.run(scenario())
+
+
+class BrokenJournal(Journal):
+    """A journal with a bug: it fails at the beginning of a sync, or at its end."""
+
+    def __init__(self, file: File, *, broken: str) -> None:
+        super().__init__(file)
+        self._broken = broken
+
+    def unsynced_files(self) -> list[File]:
+        assert self._broken != "beginning", "the beginning is broken"
+        return super().unsynced_files()
+
+    def mark_synced(self, up_to_offset: int) -> None:
+        assert self._broken != "end", "the end is broken"
+        super().mark_synced(up_to_offset)
+
+
+@pytest.mark.parametrize("broken", ["beginning", "end"])
+def test_a_bug_at_either_end_of_a_sync_leaves_nobody_waiting(
+    broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        scene.journal = BrokenJournal(scene.disk.open("broken", create=True), broken=broken)
+        covered = scene.append("covered")
+        await turn()
+        waiting = scene.append("waiting")
+        for gate in scene.disk.gates:
+            gate.set_result(None)
+        await turn()
+        later = scene.append("later")
+        for answer in (covered, waiting, later):
+            assert answer.done()
+            with pytest.raises(OSError, match=f"the {broken} is broken"):
+                await answer
+        assert len(scene.failures) == 1, "the directory is offline, and told so once"
+        assert not scene.flusher.is_at_rest
+
+    asyncio.run(scenario())
+    assert any(record.exc_info for record in caplog.records), "the bug itself is in the log"
+
+
+def test_a_bug_of_whoever_is_told_of_a_sync_leaves_nobody_waiting() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+
+        def fail(_: Syncable) -> None:
+            raise ValueError("nobody expected this")
+
+        disk: Disk = scene.disk
+        scene.flusher = Flusher(disk, on_synced=fail, on_failure=scene.failures.append)
+        answer = scene.append("answer")
+        await turn()
+        scene.disk.gates[0].set_result(None)
+        await turn()
+        assert answer.done()
+        with pytest.raises(OSError, match="nobody expected this"):
+            await answer
+        assert len(scene.failures) == 1
+
+    asyncio.run(scenario())

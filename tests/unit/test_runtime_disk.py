@@ -287,6 +287,44 @@ def test_shares_are_synced_at_the_same_time_and_each_in_its_order() -> None:
     ]
 
 
+def test_who_waits_for_a_sync_learns_of_a_bug_at_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    threads = SyncThreads(most=1)
+
+    def fail(_: Errors) -> None:
+        raise ValueError("nobody expected this")
+
+    async def run() -> None:
+        async with asyncio.timeout(60):
+            with pytest.raises(ValueError, match="nobody expected this"):
+                await threads.sync([[1]], fail, lambda _: None)
+
+    asyncio.run(run())
+    threads.stop()
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+def test_a_file_that_gave_up_its_descriptor_needs_none_to_be_synced(disk: RealDisk) -> None:
+    files = [disk.open(f"file-{number}", create=True) for number in range(4)]
+    for file in files:
+        file.write(0, b"abc")
+    assert files[0].descriptor == -1, "it was synced for that"
+    os.unlink(os.path.join(disk.root, "file-0"))  # so that it could not be opened again
+
+    asyncio.run(disk.sync_files(files))
+
+    assert not any(file.is_dirty or file.pins for file in files)
+    assert files[0].descriptor == -1
+
+
+def test_a_file_is_not_synced_after_it_was_closed(disk: RealDisk) -> None:
+    file = disk.open("a", create=True)
+    file.close()
+    with pytest.raises(OSError, match="the file is closed"):
+        asyncio.run(disk.sync_files([file]))
+
+
 def test_many_files_are_synced_whatever_folders_they_are_in(disk: RealDisk) -> None:
     files = []
     for number in range(30):

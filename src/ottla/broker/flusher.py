@@ -78,10 +78,8 @@ class _Sync:
 
     __slots__ = ("error", "is_over", "marks", "waiting")
 
-    def __init__(
-        self, marks: list[tuple[Syncable, int]], waiting: list[tuple[asyncio.Future[Any], Any]]
-    ) -> None:
-        self.marks = marks
+    def __init__(self, waiting: list[tuple[asyncio.Future[Any], Any]]) -> None:
+        self.marks: list[tuple[Syncable, int]] = []
         self.waiting = waiting
         self.is_over = False
         self.error: OSError | None = None
@@ -186,6 +184,9 @@ class Flusher:
         assert task is not None
         try:
             await self._sync_on()
+        except Exception as error:  # a bug, and nobody knows what was synced before it
+            log.exception("the end of a sync could not be taken note of")
+            self._fail(OSError(errno.EIO, f"the sync cannot be relied on: {error}"))
         finally:
             del self._tasks[task]  # at once: whoever comes next must not take it for alive
 
@@ -195,8 +196,9 @@ class Flusher:
             dirty, self._dirty = self._dirty, {}
             waiting, self._waiting = self._waiting, []
             self._next_sync = None
-            sync = _Sync([(item, item.next_offset) for item in dirty.values()], waiting)
+            sync = _Sync(waiting)
             self._under_way.append(sync)
+            sync.marks = [(item, item.next_offset) for item in dirty.values()]
             files = [file for item in dirty.values() for file in item.unsynced_files()]
             began_s = asyncio.get_running_loop().time()
             try:
@@ -226,14 +228,20 @@ class Flusher:
                 self._fail(sync.error)
                 return
             self._under_way.popleft()
-            for item, offset in sync.marks:
-                item.mark_synced(offset)
-                self._on_synced(item)
+            try:
+                for item, offset in sync.marks:
+                    item.mark_synced(offset)
+                    self._on_synced(item)
+            except Exception:
+                self._under_way.appendleft(sync)  # who waits for it shall be told
+                raise
             for future, response in sync.waiting:
                 if not future.done():
                     future.set_result(response)
 
     def _fail(self, error: OSError) -> None:
+        if self._failure is not None:
+            return
         log.error("sync failed, the data directory goes offline: %s", error)
         self._failure = error
         waiting = [one for sync in self._under_way for one in sync.waiting] + self._waiting

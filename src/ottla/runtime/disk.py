@@ -12,8 +12,8 @@ import math
 import os
 import posixpath
 import resource
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Final
 
 from ottla.ports import File
@@ -102,23 +102,22 @@ class RealDisk:
 
     async def sync_files(self, files: Iterable[File]) -> None:
         """As the port says.  If the caller is canceled, what it asked for still takes place."""
-        shares = _shares_of(files)
-        group = [file for share in shares for file in share]
-        descriptors = await self._pin(group)
-        rest = iter(descriptors)
+        pinned = await self._pin(files)
+        shares = _shares_of(pinned)
 
         def done(errors: Errors) -> None:
-            for file, error in zip(group, errors, strict=True):
+            for file, error in zip(chain.from_iterable(shares), errors, strict=True):
                 if error is not None:
                     file.sync_error = error
                     file.is_dirty = True
-            self._unpin(group, descriptors)
+            self._unpin(pinned)
 
-        for file in group:
+        for file in pinned:
             # Now, not at the end: what is written meanwhile needs another sync.
             file.is_dirty = False
-        if group:
-            await self._sync_threads.sync([list(islice(rest, len(s))) for s in shares], done)
+        if pinned:
+            descriptors = [[pinned[file] for file in share] for share in shares]
+            await self._sync_threads.sync(descriptors, done)
 
     async def sync_folder_aside(self, path: str) -> None:
         """As the port says.  It is the folder that has this name now, whatever it is called later.
@@ -168,38 +167,42 @@ class RealDisk:
     def _absolute(self, path: str) -> str:
         return os.path.join(self._root, *path_parts(path))
 
-    async def _pin(self, group: Sequence[RealFile]) -> list[int]:
-        """A descriptor for each file."""
+    async def _pin(self, files: Iterable[File]) -> dict[RealFile, int]:
+        """Those of the files that have something to sync, each with a descriptor for it."""
+        group: dict[RealFile, None] = {}
+        for file in files:
+            assert isinstance(file, RealFile), file
+            group[file] = None
         while True:
-            descriptors = self._pinned(group)
-            if descriptors is not None:
-                return descriptors
+            pinned = self._pinned(group)
+            if pinned is not None:
+                return pinned
             await asyncio.sleep(_DESCRIPTOR_RETRY_MS / 1000)
 
-    def _pinned(self, group: Sequence[RealFile]) -> list[int] | None:
-        """A descriptor for each file; None if there are too few while others sync the same."""
-        descriptors: list[int] = []
+    def _pinned(self, group: Iterable[RealFile]) -> dict[RealFile, int] | None:
+        """The same at once; None if descriptors are lacking while others sync the same files."""
+        pinned: dict[RealFile, int] = {}
         try:
             for file in group:
-                descriptors.append(self._open_files.pin(file))
                 file.refuse_if_a_sync_failed()
+                if not file.gave_up_descriptor:
+                    pinned[file] = self._open_files.pin(file)
         except OSError as error:
-            self._unpin(group[: len(descriptors)], descriptors)
+            self._unpin(pinned)
             if error.errno in _TOO_MANY_OPEN and any(file.pins for file in group):
                 return None
             raise
-        return descriptors
+        return pinned
 
-    def _unpin(self, files: Iterable[RealFile], descriptors: Iterable[int]) -> None:
-        for file, descriptor in zip(files, descriptors, strict=True):
+    def _unpin(self, pinned: Mapping[RealFile, int]) -> None:
+        for file, descriptor in pinned.items():
             self._open_files.unpin(file, descriptor)
 
 
-def _shares_of(files: Iterable[File]) -> list[list[RealFile]]:
+def _shares_of(files: Iterable[RealFile]) -> list[list[RealFile]]:
     """The files, in one share for each thread that is worth its while; a folder's stay together."""
     folders: dict[str, list[RealFile]] = {}
     for file in files:
-        assert isinstance(file, RealFile), file
         folders.setdefault(posixpath.dirname(file.path), []).append(file)
     count = min(MOST_THREADS, math.ceil(len(folders) / _FOLDERS_A_SHARE))
     shares: list[list[RealFile]] = [[] for _ in range(count)]

@@ -56,6 +56,11 @@ class RealFile:
         self.was_used = True
         """Since a descriptor was last wanted for another file."""
 
+    @property
+    def gave_up_descriptor(self) -> bool:
+        """Whether it is open without one: then all that was written to it has been synced."""
+        return self.descriptor == _NO_DESCRIPTOR and not self.is_closed
+
     def size_bytes(self) -> int:
         return os.fstat(self._open_files.descriptor_of(self)).st_size
 

@@ -86,21 +86,25 @@ class SyncThreads:
 
         Shares may be synced at the same time; within one, the order is kept.  `done` is called on
         the loop, before this returns, and also if the caller was canceled: the descriptors must
-        stay open until then.
+        stay open until then.  What it raises is raised here, too, unless a sync failed.
         """
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
 
         def finish(errors: Errors) -> None:
             self._share_count -= len(shares)
-            done(errors)
+            failure: Exception | None = next(filter(None, errors), None)
+            try:
+                done(errors)
+            except Exception as error:  # a bug, but whoever waits must not wait for ever
+                log.exception("the end of a sync could not be taken note of")
+                failure = failure or error
             if waiter.cancelled():
                 return
-            first = next((error for error in errors if error is not None), None)
-            if first is None:
+            if failure is None:
                 waiter.set_result(None)
             else:
-                waiter.set_exception(first)
+                waiter.set_exception(failure)
 
         job = _Job(shares, act, loop, finish)
         self._share_count += len(shares)
