@@ -86,7 +86,7 @@ class Desk:
         for effect in effects[:crash_after]:
             match effect:
                 case Persist(records):
-                    self.log += records
+                    self.log += [StoredRecord(r.key, r.value) for r in records]  # as on disk
                     for record in records:
                         self.machine.apply(record)
                 case Answer(ticket, response):

@@ -32,9 +32,10 @@ MIB: Final = 1024 * KIB
 GIB: Final = 1024 * MIB
 
 _METADATA_KEY: Final = "ottla.setting"
-_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_QUANTITY: Final = re.compile(r"([0-9]+) ?([A-Za-z]*)")
+# Compiled when they are used: a start that needs none of them takes no time for it.
+_WHOLE_NUMBER: Final = r"[+-]?[0-9]+"
+_NUMBER: Final = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_QUANTITY: Final = r"([0-9]+) ?([A-Za-z]*)"
 _SIZE_UNITS: Final = {"": 1, "B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
 _DURATION_UNITS: Final = {
     "": 1,
@@ -412,7 +413,7 @@ def _parse_bool(value: object) -> bool:
 def _parse_int(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value.strip()):
+    if isinstance(value, str) and re.fullmatch(_WHOLE_NUMBER, value.strip()):
         return int(value)
     raise ValueError("a whole number")
 
@@ -420,7 +421,7 @@ def _parse_int(value: object) -> int:
 def _parse_double(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+    if isinstance(value, str) and re.fullmatch(_NUMBER, value.strip()):
         return float(value)
     raise ValueError("a number")
 
@@ -440,7 +441,7 @@ def _parse_list(value: object) -> tuple[str, ...]:
 
 
 def _parse_quantity(value: object, units: Mapping[str, int]) -> int:
-    if isinstance(value, str) and (found := _QUANTITY.fullmatch(value.strip())):
+    if isinstance(value, str) and (found := re.fullmatch(_QUANTITY, value.strip())):
         number, unit = found.groups()
         if unit in units:
             return int(number) * units[unit]

@@ -24,7 +24,7 @@ INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TO
 RESERVED_UUIDS: Final = frozenset({bytes(UUID_BYTES), bytes(UUID_BYTES - 1) + b"\x01"})
 """Kafka gives these a meaning (none at all, and the metadata topic), so no topic may have them."""
 
-_LEGAL_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_LEGAL_TOPIC_NAME: Final = r"[a-zA-Z0-9._-]+"
 _UUID_TEXT_LENGTH: Final = 22
 _INT32_MASK: Final = 0xFFFF_FFFF
 _INT32_POSITIVE: Final = 0x7FFF_FFFF
@@ -50,7 +50,7 @@ def topic_name_error(name: str) -> str | None:
         return f"{name!r} is not a topic name"
     if len(name) > MAX_TOPIC_NAME_LENGTH:
         return f"{name!r} has {len(name)} characters, {MAX_TOPIC_NAME_LENGTH} are allowed"
-    if _LEGAL_TOPIC_NAME.fullmatch(name) is None:
+    if re.fullmatch(_LEGAL_TOPIC_NAME, name) is None:
         return f"{name!r} has characters other than ASCII letters, digits, '.', '_' and '-'"
     return None
 

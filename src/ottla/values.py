@@ -1,9 +1,10 @@
 """`dataclass` as in the standard library, but for what it costs to declare one.
 
 The standard library writes and compiles up to seven methods of a class as soon as it is declared.
-For a broker, with a hundred and fifty of them, that was a fifth of its start.  Here `__init__` is
-written when it is first called, by the standard library; the other methods are the same code for
-all classes.  The result behaves alike and looks alike, to type checkers, too.
+For a broker, with a hundred and fifty of them, that was a fifth of its start.  Here a declaration
+makes the class and its slots; the rest is found out, and `__init__` written, by the standard
+library, when somebody first makes or compares an instance, or asks what the fields are.  The result
+behaves alike and looks alike, to type checkers, too.
 
 It is for the parts of a broker.  A class that inherits from another dataclass, or needs more than
 the three options below, takes the standard library's.
@@ -12,11 +13,15 @@ the three options below, takes the standard library's.
 import dataclasses
 from collections.abc import Callable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, get_origin
 
 __all__ = ["dataclass"]
 
 T = TypeVar("T")
+
+_FIELDS: Final = "__dataclass_fields__"
+_FOUND_OUT: Final = (_FIELDS, "__dataclass_params__", "__match_args__")
+"""What the standard library says of a class, beside its methods."""
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -28,48 +33,129 @@ else:
         """Declare a class by its fields; the options are those of the standard library."""
 
         def declare(cls: type[T]) -> type[T]:
-            assert not dataclasses.is_dataclass(cls), f"{cls} inherits from a dataclass"
-            init = _InitToBeWritten(cls, frozen=frozen, kw_only=kw_only)
-            fielded = dataclasses.dataclass(
-                init=False, repr=False, eq=False, slots=slots, kw_only=kw_only
+            assert not any(_FIELDS in vars(base) for base in cls.__mro__), (
+                f"{cls} inherits from a dataclass"
             )
-            return init.put_into(fielded(cls))
+            return _Declaration(cls, frozen=frozen, kw_only=kw_only).made(slots=slots)
 
         return declare
 
 
-class _InitToBeWritten:
-    """What is known of a class before it becomes a dataclass: enough to write `__init__`."""
+class _Declaration:
+    """What is known of a class before it becomes a dataclass: enough to write its methods."""
 
     def __init__(self, cls: type[Any], *, frozen: bool, kw_only: bool) -> None:
-        names = {"__annotations__", "__module__", "__post_init__", *cls.__annotations__}
+        self._cls: Any = cls
+        names = {"__module__", "__post_init__", *cls.__annotations__}
         self._namespace = {name: value for name, value in vars(cls).items() if name in names}
+        # Asked for, because since Python 3.14 they are not in `vars`.
+        self._namespace["__annotations__"] = cls.__annotations__
+        self._namespace["__doc__"] = "Not to be shown, but without it one would be made."
         self._own_methods = frozenset(vars(cls))
         self._frozen = frozen
         self._kw_only = kw_only
 
-    def put_into(self, cls: type[T]) -> type[T]:
-        """Give `cls` the methods that it does not bring itself."""
-        methods = {"__init__": self._first_init(cls), "__repr__": _repr, **_comparison(cls)}
+    def made(self, *, slots: bool) -> Any:
+        """The class, with methods that write what is missing and call it."""
+        methods: dict[str, Any] = {name: _WhenAskedFor(name, self.write) for name in _FOUND_OUT}
+        methods |= {"__init__": self._first_init(), "__repr__": _repr, "__eq__": self._first_eq()}
         if self._frozen:
-            methods |= _FROZEN
+            methods |= {"__hash__": self._first_hash(), **_FROZEN}
         else:
             methods["__hash__"] = None
-        for name, method in methods.items():
-            if name not in self._own_methods:
-                setattr(cls, name, method)
-        return cls
+        if slots:
+            # Together with the class: to set them one by one costs as much as another class.
+            self._cls = _with_slots(self._cls, self._missing(methods))
+        else:
+            _take_out_fields(self._cls)
+            self._add(methods)
+        return self._cls
 
-    def _first_init(self, cls: type[Any]) -> Callable[..., None]:
+    def write(self) -> None:
+        """Have the standard library find out what the fields are, and write the constructor."""
+        write = dataclasses.dataclass(
+            repr=False, eq=False, frozen=self._frozen, kw_only=self._kw_only
+        )
+        written: Any = write(type(self._cls.__name__, (), self._namespace))
+        for name in _FOUND_OUT:
+            setattr(self._cls, name, getattr(written, name))
+        compared = [f.name for f in dataclasses.fields(written) if f.compare]
+        equal, hashed = _comparison(compared)
+        self._add({"__init__": vars(written)["__init__"], "__eq__": equal})
+        if self._frozen:
+            self._add({"__hash__": hashed})
+
+    def _missing(self, methods: dict[str, Any]) -> dict[str, Any]:
+        """Those of the methods that the class does not bring itself."""
+        return {name: made for name, made in methods.items() if name not in self._own_methods}
+
+    def _add(self, methods: dict[str, Any]) -> None:
+        for name, method in self._missing(methods).items():
+            setattr(self._cls, name, method)
+
+    def _first_init(self) -> Callable[..., None]:
         def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            write = dataclasses.dataclass(
-                repr=False, eq=False, frozen=self._frozen, kw_only=self._kw_only
-            )
-            written: type[Any] = write(type(cls.__name__, (), self._namespace))
-            cls.__init__ = vars(written)["__init__"]
-            cls.__init__(self_, *args, **kwargs)
+            self.write()
+            self._cls.__init__(self_, *args, **kwargs)
 
         return __init__
+
+    def _first_eq(self) -> Callable[[Any, object], Any]:
+        def __eq__(self_: Any, other: object) -> Any:  # noqa: N807
+            self.write()
+            return self._cls.__eq__(self_, other)
+
+        return __eq__
+
+    def _first_hash(self) -> Callable[[Any], int]:
+        def __hash__(self_: Any) -> int:  # noqa: N807
+            self.write()
+            hashed: int = self._cls.__hash__(self_)
+            return hashed
+
+        return __hash__
+
+
+class _WhenAskedFor:
+    """An attribute of a class that is set when somebody first looks at it."""
+
+    def __init__(self, name: str, write: Callable[[], None]) -> None:
+        self._name = name
+        self._write = write
+
+    def __get__(self, instance: object, owner: type[Any]) -> Any:
+        self._write()
+        return getattr(owner, self._name)
+
+
+def _with_slots(cls: type[Any], methods: dict[str, Any]) -> type[Any]:
+    """The class anew, with these methods, too: only a new one can have slots."""
+    names = [name for name, kind in cls.__annotations__.items() if _is_field(kind)]
+    dropped = {"__dict__", "__weakref__", *names}
+    namespace = {name: value for name, value in vars(cls).items() if name not in dropped}
+    namespace |= {**methods, "__slots__": tuple(names)}
+    metaclass: Any = type(cls)
+    made: type[Any] = metaclass(cls.__name__, cls.__bases__, namespace)
+    made.__qualname__ = cls.__qualname__
+    return made
+
+
+def _take_out_fields(cls: type[Any]) -> None:
+    """Leave the defaults of fields in the class, and nothing else that was said of them."""
+    for name in cls.__annotations__:
+        said = vars(cls).get(name)
+        if isinstance(said, dataclasses.Field):
+            if said.default is dataclasses.MISSING:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, said.default)
+
+
+def _is_field(kind: Any) -> bool:
+    """Whether an annotation declares one; in quotes, it always does."""
+    return not (
+        kind is ClassVar or get_origin(kind) is ClassVar or isinstance(kind, dataclasses.InitVar)
+    )
 
 
 def _repr(self: Any) -> str:
@@ -78,9 +164,8 @@ def _repr(self: Any) -> str:
     return f"{type(self).__qualname__}({values})"
 
 
-def _comparison(cls: Any) -> dict[str, Any]:
-    """Equality and hash, by the values of all fields that count."""
-    names = [f.name for f in dataclasses.fields(cls) if f.compare]
+def _comparison(names: list[str]) -> tuple[Callable[[Any, object], Any], Callable[[Any], int]]:
+    """Equality and hash, by the values of these fields."""
     values_of = attrgetter(*names) if names else lambda self: ()
 
     def __eq__(self: Any, other: object) -> Any:  # noqa: N807
@@ -91,7 +176,7 @@ def _comparison(cls: Any) -> dict[str, Any]:
     def __hash__(self: Any) -> int:  # noqa: N807
         return hash(values_of(self))
 
-    return {"__eq__": __eq__, "__hash__": __hash__}
+    return __eq__, __hash__
 
 
 def _setattr(self: Any, name: str, value: object) -> None:

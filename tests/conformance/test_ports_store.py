@@ -209,10 +209,13 @@ def test_a_file_belongs_to_one_process(tmp_path: Path) -> None:
     SqliteStore(path).close()
 
 
-def test_a_transaction_is_synced_before_it_returns(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "store"))
-    full = 2
-    assert store._db.execute("PRAGMA synchronous").fetchone() == (full,)
+@pytest.mark.parametrize("is_temporary", [False, True])
+def test_a_transaction_is_synced_before_it_returns_unless_it_is_temporary(
+    tmp_path: Path, is_temporary: bool
+) -> None:
+    store = SqliteStore(str(tmp_path / "store"), is_temporary=is_temporary)
+    off, full = 0, 2
+    assert store._db.execute("PRAGMA synchronous").fetchone() == (off if is_temporary else full,)
     assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     store.close()
 
@@ -222,16 +225,17 @@ import sys
 from ottla.cluster.store.interface import Put
 from ottla.cluster.store.sqlite import SqliteStore
 from tests.cluster_samples import done
-store = SqliteStore(sys.argv[1])
+store = SqliteStore(sys.argv[1], is_temporary=sys.argv[2] == "temporary")
 for number in range(1_000_000):
     done(store.txn([], [Put(str(number), b"x" * 100)]))
     print(number, flush=True)
 """
 
 
-def test_what_was_acknowledged_survives_a_killed_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["lasting", "temporary"])
+def test_what_was_acknowledged_survives_a_killed_process(tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "store")
-    command = [sys.executable, "-c", WRITER, path]
+    command = [sys.executable, "-c", WRITER, path, kind]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         acknowledged = [writer.stdout.readline().strip() for _ in range(50)]

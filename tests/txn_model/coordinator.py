@@ -79,7 +79,7 @@ class Coordinator:
         for effect in effects:
             match effect:
                 case Persist(records):
-                    self._log.append(records)
+                    self._log.append(tuple(StoredRecord(r.key, r.value) for r in records))
                     for record in records:
                         self.machine.apply(record)
                 case Alarm(name, at_ms):

@@ -277,6 +277,33 @@ def test_records_are_those_of_kafka() -> None:
     assert decode_record(tombstone("t")) == ("t", None)
 
 
+STORED_STATES = [state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)]
+
+
+@pytest.mark.parametrize("state", STORED_STATES, ids=lambda state: state.value)
+@pytest.mark.parametrize("partitions", [(), (P0,), (P1, TopicPartition("payments", 7), P0)])
+def test_a_record_means_what_its_bytes_say(
+    state: State, partitions: tuple[TopicPartition, ...]
+) -> None:
+    transaction = Transaction(
+        producer_id=7,
+        previous_producer_id=6,
+        next_producer_id=8,
+        producer_epoch=3,
+        next_producer_epoch=0,
+        timeout_ms=60_000,
+        state=state,
+        partitions=frozenset(partitions),
+        updated_ms=100,
+        started_ms=99,
+        client_version=2,
+    )
+
+    record = transaction_record("t", transaction)
+
+    assert decode_record(record) == decode_record(StoredRecord(record.key, record.value))
+
+
 def test_records_of_another_kind_are_not_ours() -> None:
     assert decode_record(StoredRecord(b"\0\1", b"")) is None
 

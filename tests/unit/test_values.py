@@ -5,7 +5,7 @@ import dataclasses
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, InitVar, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -97,6 +97,43 @@ def test_the_standard_library_knows_the_fields(declare: Declare) -> None:
     assert [f.name for f in dataclasses.fields(cls)] == ["name", "tags", "note"]
     made = dataclasses.replace(cls("here", ["a"]), name="there")
     assert dataclasses.asdict(made) == {"name": "there", "tags": ["a"], "note": ""}
+
+
+@pytest.mark.parametrize("slots", [True, False])
+def test_the_fields_are_known_before_anything_is_made(declare: Declare, slots: bool) -> None:
+    assert [f.name for f in dataclasses.fields(place(declare, slots=slots))] == [
+        "name",
+        "tags",
+        "note",
+    ]
+    assert place(declare, slots=slots).__match_args__ == ("name", "tags", "note")
+    assert place(declare, slots=slots, kw_only=True).__match_args__ == ()
+
+
+@pytest.mark.parametrize("slots", [True, False])
+def test_what_all_instances_share_is_no_field(declare: Declare, slots: bool) -> None:
+    @declare(slots=slots)
+    class Counted:
+        count: ClassVar[int] = 7
+        name: str = "ada"
+
+    cls: Any = Counted
+    assert (cls.count, cls().name) == (7, "ada")
+    assert [f.name for f in dataclasses.fields(cls)] == ["name"]
+
+
+def test_an_instance_can_be_copied_before_any_other_was_made() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Pair:
+        left: int
+        right: int
+
+    cls: Any = Pair
+    bare = object.__new__(cls)
+    bare.__setstate__([1, 2])
+
+    assert hash(bare) == hash((1, 2))
+    assert bare == cls(1, 2)
 
 
 def test_what_comes_after_the_constructor_is_told_what_is_no_field(declare: Declare) -> None:

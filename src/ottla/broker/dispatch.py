@@ -11,6 +11,7 @@ The handlers of a broker are exactly the modules of `ottla.broker.handlers`.
 
 import pkgutil
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
@@ -53,7 +54,12 @@ def handles(request: type[Any], *, versions: str) -> Callable[[H], H]:
 
 def routes() -> Mapping[int, Route]:
     """All routes, by API key; imports the handlers on first use."""
+    _import_handlers()
+    return dict(sorted(_routes.items()))
+
+
+@cache
+def _import_handlers() -> None:
     package = import_module("ottla.broker.handlers")
     for module in pkgutil.iter_modules(package.__path__):
         import_module(f"ottla.broker.handlers.{module.name}")
-    return dict(sorted(_routes.items()))

@@ -10,8 +10,6 @@ the operating system: it is meant for tests and notebooks.  With one it is the s
 
 import asyncio
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Final, Self
@@ -37,16 +35,19 @@ def open_server(
     clock: Clock | None = None,
     network: Network | None = None,
     serve: Callable[[Mapping[int, Route]], Mapping[int, Route]] | None = None,
+    is_temporary: bool = False,
 ) -> Server:
     """A broker on the real machine, not started yet.  Call it inside the loop that will run it.
 
     The data directory is claimed first: that error says who has it.  Tests bring a clock and a
-    network of their own; for `serve` see `Server`.
+    network of their own; for `serve` see `Server`.  Where the directory `is_temporary`, metadata
+    need not survive power loss.
     """
     disk = RealDisk(config.data_dir)
     try:
         disk.lock()
-        store = SqliteStore(os.path.join(disk.root, METADATA_FILE))
+        path = os.path.join(disk.root, METADATA_FILE)
+        store = SqliteStore(path, is_temporary=is_temporary)
     except (OSError, OttlaError):
         disk.close()
         raise
@@ -138,7 +139,7 @@ class Broker:
 
     def _new_server(self, config: BrokerConfig) -> Server:
         """A server that is not started; called in the loop that will run it."""
-        return open_server(config)
+        return open_server(config, is_temporary=self._temporary is not None)
 
     async def _start(self, config: BrokerConfig) -> Server:
         server = self._new_server(config)
@@ -147,6 +148,8 @@ class Broker:
 
     def _settings(self) -> dict[str, str | int | float | bool]:
         if self._data_dir is None and self._temporary is None:
+            import tempfile  # here, as below, because `ottla serve` starts without it
+
             self._temporary = tempfile.mkdtemp(prefix="ottla-")
         directory = self._data_dir or self._temporary
         assert directory is not None
@@ -167,4 +170,6 @@ class Broker:
         self._end_thread()
         temporary, self._temporary = self._temporary, None
         if temporary is not None:
+            import shutil
+
             shutil.rmtree(temporary)

@@ -12,9 +12,8 @@ session is told so and starts again.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import field
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode
 from ottla.ports import Entropy
@@ -37,10 +36,15 @@ _MAX_EPOCH: Final = 2**31 - 1
 _UNSAID: Final = -2
 """What the client knows of a partition that was not mentioned yet."""
 
+_NONE: Final = ErrorCode.NONE
+"""To ask an enum for a member costs more than a call, and this is the way of every request."""
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """One partition of a fetch: its topic, by name or by id, and where to read."""
+
+class Wanted(NamedTuple):
+    """One partition of a fetch: its topic, by name or by id, and where to read.
+
+    A tuple, because one is made for each: a frozen dataclass sets its fields one by one.
+    """
 
     topic: str
     topic_id: bytes
@@ -61,13 +65,13 @@ class _Remembered:
 
     def is_news(self, data: PartitionData) -> bool:
         """Whether `data` says something new; takes note of it if so."""
+        failed = data.error_code != _NONE
         changed = (
-            data.error_code != ErrorCode.NONE
+            failed
             or bool(data.records)
             or data.high_watermark != self.high_watermark
             or data.log_start_offset != self.start_offset
         )
-        failed = data.error_code != ErrorCode.NONE
         self.high_watermark = _UNSAID if failed else data.high_watermark
         self.start_offset = _UNSAID if failed else data.log_start_offset
         return changed
@@ -105,7 +109,7 @@ class Fetch:
     wanted: list[Wanted]
     session: FetchSession | None = None
     is_incremental: bool = False
-    error: ErrorCode = ErrorCode.NONE
+    error: ErrorCode = _NONE
 
     def response(self, results: list[tuple[Wanted, PartitionData]]) -> FetchResponse:
         """The response: everything, or only the news if the session knows the rest."""
@@ -148,7 +152,7 @@ class FetchSessions:
         """Find, make or close the session that `request` speaks of."""
         if request.session_epoch in (FULL_WITHOUT_SESSION, FULL_OPENS_SESSION):
             self._sessions.pop(request.session_id, None)
-            wanted = list(_named_in(request))
+            wanted = _named_in(request)
             session = None
             if request.session_epoch == FULL_OPENS_SESSION and wanted:
                 session = self._opened(wanted, version, now_ms)
@@ -190,10 +194,12 @@ class FetchSessions:
                 return candidate
 
 
-def _named_in(request: FetchRequest) -> Iterator[Wanted]:
-    for topic in request.topics:
-        for partition in topic.partitions:
-            yield Wanted(topic.topic, topic.topic_id, partition)
+def _named_in(request: FetchRequest) -> list[Wanted]:
+    return [
+        Wanted(topic.topic, topic.topic_id, partition)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
 
 
 def _by_topic(

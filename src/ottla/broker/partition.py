@@ -110,7 +110,7 @@ class Partition:
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
         """What to tell a client that believes in this leader epoch; NONE if it is right."""
         if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
-            return ErrorCode.NONE
+            return _NONE
         if current_leader_epoch < self.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH

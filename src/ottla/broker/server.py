@@ -12,7 +12,7 @@ and the simulation on a loop whose time is its own.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.chores import Chore
 from ottla.broker.cleaning import Cleaning
@@ -22,9 +22,7 @@ from ottla.broker.dispatch import Route, routes
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.flusher import Flusher, Syncable
 from ottla.broker.groups import Groups
-from ottla.broker.http import HttpServer
 from ottla.broker.listener import ConnectionLimits, Connections
-from ottla.broker.metrics import Metrics
 from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIds
@@ -43,6 +41,9 @@ from ottla.cluster.image import BrokerImage
 from ottla.cluster.store.interface import MetadataStore
 from ottla.errors import OttlaError
 from ottla.ports import Listener, Ports
+
+if TYPE_CHECKING:
+    from ottla.broker.http import HttpServer
 
 log = logging.getLogger(__name__)
 
@@ -249,6 +250,11 @@ class Server:
         )
 
     async def _show_metrics(self, node: Node) -> None:
+        # Here, because most brokers start without: an import of these is time until the first
+        # answer.
+        from ottla.broker.http import HttpServer
+        from ottla.broker.metrics import Metrics
+
         self._http = HttpServer(Metrics(node, self.failure.done).pages)
         host, port = self._config.listener.host, self._config.metrics_port
         try:

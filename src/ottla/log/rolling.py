@@ -28,7 +28,7 @@ def has_room_for(segment: Segment, batch: Batch, now_ms: int) -> bool:
 
 
 def _room_of(segment: Segment) -> Room:
-    """How far the segment may grow, as long as it gets no new entries in its indexes."""
+    """How far the segment may grow, as long as its indexes have room for one more entry."""
     config = segment.config
     last_offset = segment.base_offset + MAX_RELATIVE_OFFSET
     if segment.size_bytes == 0:

@@ -19,6 +19,7 @@ from ottla.log.scan import Spot, headers, read_batch
 from ottla.log.transaction_index import TransactionIndex
 from ottla.ports import Disk, File
 from ottla.records.batch import Batch
+from ottla.records.shapes import BATCH_HEADER_BYTES
 from ottla.values import dataclass
 
 MAX_RESUME_POINTS: Final = 16
@@ -217,7 +218,7 @@ class Segment:
         content.append(batch.data, config.segment_bytes, reserve_all=config.preallocate)
         self.next_offset = last_offset + 1
         has_entry = indexes.note(position, len(batch.data), last_offset, batch.max_timestamp_ms)
-        if has_entry or position == 0:
+        if position == 0 or (has_entry and not indexes.has_room(config.segment_index_bytes)):
             self.room = None
         return content.file
 
@@ -231,36 +232,44 @@ class Segment:
 
     def find(self, offset: int) -> Spot | None:
         """The batch that contains `offset`, or else the first one after it."""
+        spots = self._spots(self._position_for(offset))
+        return next((spot for spot in spots if spot.last_offset >= offset), None)
+
+    def _position_for(self, offset: int) -> int:
+        """Where to start the walk to `offset`."""
         position = self._resume_points.get(offset)
         if position is None:
             position = self.indexes.offsets.position_for(offset - self.base_offset)
-        for spot in self._spots(position):
-            if spot.last_offset >= offset:
-                return spot
-        return None
+        return position
 
     def read(
         self, offset: int, max_bytes: int, *, below_offset: int, at_least_one: bool
     ) -> LogRead | None:
         """Whole batches from the one that contains `offset` on; `None` if all end before it."""
-        first = self.find(offset)
+        spots = self._spots(self._position_for(offset))
+        first = next((spot for spot in spots if spot.last_offset >= offset), None)
         if first is None:
             return None
         if first.last_offset >= below_offset or (first.size_bytes > max_bytes and not at_least_one):
             return LogRead(b"", offset)
-        end_position, next_offset = self._end_of_read(first, max_bytes, below_offset)
+        limit = first.position + max_bytes
+        if limit >= self.size_bytes and below_offset >= self.next_offset:
+            end_position, next_offset = self.size_bytes, self.next_offset
+        else:
+            end_position, next_offset = self._end_of_read(first, spots, limit, below_offset)
         data = self.content.read(first.position, end_position)
         self._remember(next_offset, end_position)
         return LogRead(data, next_offset)
 
-    def _end_of_read(self, first: Spot, max_bytes: int, below_offset: int) -> tuple[int, int]:
+    def _end_of_read(
+        self, first: Spot, after_first: Iterator[Spot], limit: int, below_offset: int
+    ) -> tuple[int, int]:
         """Where the batches end that fit, and the offset after the last of them."""
-        limit = first.position + max_bytes
-        if limit >= self.size_bytes and below_offset >= self.next_offset:
-            return self.size_bytes, self.next_offset
+        end_position, next_offset = first.end_position, first.last_offset + 1
+        if limit < end_position + BATCH_HEADER_BYTES:
+            return end_position, next_offset  # whatever comes next is too large
         position = self.indexes.offsets.last_position_within(below_offset - self.base_offset, limit)
-        next_offset = first.last_offset + 1
-        for spot in self._spots(max(position, first.end_position)):
+        for spot in after_first if position <= end_position else self._spots(position):
             if spot.last_offset >= below_offset or spot.end_position > limit:
                 return spot.position, max(next_offset, spot.base_offset)
             next_offset = spot.last_offset + 1

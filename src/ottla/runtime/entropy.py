@@ -1,15 +1,16 @@
 """Randomness from the operating system: good enough for identifiers and secrets."""
 
 import os
-import random
+from typing import Final
+
+_FRACTION_BITS: Final = 53
+"""As many as a float has."""
 
 
 class SystemEntropy:
-    def __init__(self) -> None:
-        self._random = random.SystemRandom()
-
     def random_bytes(self, count: int) -> bytes:
         return os.urandom(count)
 
     def random(self) -> float:
-        return self._random.random()
+        # As `random.SystemRandom` does it, whose module takes longer to import than it is used.
+        return (int.from_bytes(os.urandom(7), "big") >> 3) / (1 << _FRACTION_BITS)

@@ -208,6 +208,7 @@ class TestBroker(Probed, Broker):
             clock=self._clock,
             network=self.faults.network(RealNetwork()),
             serve=self.faults.serve,
+            is_temporary=self._temporary is not None,
         )
 
     async def _advance(self, server: Server, seconds: float) -> None:

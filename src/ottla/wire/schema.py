@@ -229,7 +229,10 @@ class Declared:
 
     def __replace__(self, **changes: Any) -> Any:
         cls = type(self)
-        return cls(**{n: getattr(self, n) for n in cls.__slots__} | changes)
+        for name in cls.__slots__:
+            if name not in changes:
+                changes[name] = getattr(self, name)
+        return cls(**changes)
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), tuple(getattr(self, n) for n in type(self).__slots__))

@@ -15,7 +15,7 @@ from ottla.wire.messages.api_versions import (
 )
 from ottla.wire.registry import ApiKey
 
-_LEGAL_SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_LEGAL_SOFTWARE_NAME: Final = r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?"
 
 _ADVERTISED_FROM: Final = {ApiKey.PRODUCE: 0}
 """Versions announced but not served: librdkafka before 2.8 stops compressing where Produce does
@@ -65,4 +65,4 @@ def _supported(version: int) -> tuple[SupportedFeatureKey, ...]:
 def _is_legal(request: ApiVersionsRequest) -> bool:
     """Whether the client's software is named as KIP-511 wants it."""
     names = (request.client_software_name, request.client_software_version)
-    return all(_LEGAL_SOFTWARE_NAME.fullmatch(name) for name in names)
+    return all(re.fullmatch(_LEGAL_SOFTWARE_NAME, name) for name in names)

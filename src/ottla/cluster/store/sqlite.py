@@ -65,8 +65,10 @@ class SqliteLease:
 class SqliteStore:
     """Opens or creates the store at `path`; `StorageError` if it is not ours, or in use."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, is_temporary: bool = False) -> None:
+        """One that `is_temporary` goes with its owner: it survives a crash, but no power loss."""
         self._path = path
+        self._is_temporary = is_temporary
         self._watchers = Watchers()
         self._leases: set[int] = set()
         self._lease_ids = count(1)
@@ -130,7 +132,7 @@ class SqliteStore:
         # Exclusive, so that a second process fails at once, and no shared memory is needed.
         self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute(f"PRAGMA synchronous = {'OFF' if self._is_temporary else 'FULL'}")
         self._db.execute("PRAGMA fullfsync = ON")  # macOS: past the cache of the drive, too
         with self._transaction():
             (tables,) = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()

@@ -59,7 +59,9 @@ class Offsets:
         """Take in an offset; one of a transaction is held back until `settle`."""
         self._sequence += 1
         entry = _Entry(offset, self._sequence)
-        group = self._groups.setdefault(key.group_id, _GroupOffsets())
+        group = self._groups.get(key.group_id)
+        if group is None:
+            group = self._groups[key.group_id] = _GroupOffsets()
         if producer_id == -1:
             group.committed[key.topic, key.partition] = entry
         else:

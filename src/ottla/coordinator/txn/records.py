@@ -55,7 +55,8 @@ def transaction_record(transactional_id: str, transaction: Transaction) -> Store
         transaction_start_timestamp_ms=transaction.started_ms,
         client_transaction_version=transaction.client_version,
     )
-    return StoredRecord(_key(transactional_id), encode_versioned(value, _VALUE_VERSION))
+    meaning = (transactional_id, transaction) if has_partitions else None
+    return StoredRecord(_key(transactional_id), encode_versioned(value, _VALUE_VERSION), meaning)
 
 
 def tombstone(transactional_id: str) -> StoredRecord:
@@ -65,6 +66,9 @@ def tombstone(transactional_id: str) -> StoredRecord:
 
 def decode_record(record: StoredRecord) -> tuple[str, Transaction | None] | None:
     """The id, and where it stands; `None` for a kind that is not ours, `WireError` for damage."""
+    if record.meaning is not None:
+        known: tuple[str, Transaction] = record.meaning
+        return known
     if record_type_of(record.key) != 0:
         return None
     transactional_id = decode_key(TransactionLogKey, record.key).transactional_id
