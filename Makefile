@@ -22,7 +22,7 @@ ASAN_TESTS  ?= $(wildcard $(foreach kind,wire_* record* batch* control* crc32c m
 TWIN_SOURCES := setup.py $(wildcard src/ottla/*/*.pyx src/ottla/*/*.px[di] src/native/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test compat-kafka kills sim demo check fix bench docs pictures setup-browser fuzz asan lock clean
+.PHONY: help setup test compat-kafka compat-connect kills sim demo check fix bench docs pictures wheels setup-browser fuzz asan lock clean
 .DELETE_ON_ERROR:
 
 help: ## list these targets
@@ -42,8 +42,14 @@ compat-kafka: $(VENV)/.twins ## test our clients with Apache Kafka itself; KAFKA
 	    echo "==> our clients with Apache Kafka $$version"; \
 	    $(PY) -m pytest -q --kafka=$$version \
 	        tests/compat/test_client_*.py tests/examples tests/kafka \
+	        tests/mirror/test_mirror_kafka.py \
 	        tests/spark/test_source_*.py tests/spark/test_sink.py $(ARGS) || exit 1; \
 	done
+
+# Its packages stay out of .venv: all other tests shall work without pandas.
+compat-connect: $(VENV)/.twins build/connect/.installed ## test pipelines of Spark Connect
+	@PYTHONPATH=$(CURDIR)/build/connect $(PY) -m pytest -q \
+	    tests/spark/test_connect.py tests/spark/test_declarative_pipelines.py $(ARGS)
 
 kills: $(VENV)/.twins ## kill a broker under load again and again; ROUNDS=50, ARGS as for test
 	@OTTLA_KILL_ROUNDS=$(ROUNDS) $(PY) -m pytest -q tests/broker/test_kills*.py $(ARGS)
@@ -66,6 +72,8 @@ check: $(VENV)/.twins ## format, lint, types, layers, architecture: what a chang
 	@$(PY) -m pytest -q tests/architecture
 	@echo "==> derived pages"
 	@$(PY) -m tools.derive --check
+	@echo "==> hot paths"
+	@$(PY) -m bench.guard
 
 fix: $(VENV)/.installed ## repair what a tool can: format, imports, derived pages
 	@$(BIN)/ruff check --fix .
@@ -110,8 +118,11 @@ pictures: $(VENV)/.twins ## take the console's pictures for the docs, in a real 
 
 docs: $(VENV)/.docs ## build the documentation site; warnings are errors
 	@$(PY) -m tools.derive
-	@$(BIN)/sphinx-build -q -W --keep-going -b html docs site
+	@$(BIN)/zensical build --clean --strict
 	@echo "the site is in site/index.html"
+
+wheels: $(VENV)/.installed ## build sdist and wheels into dist/, and try each in an empty environment
+	@$(PY) -m tools.wheels dist
 
 lock: ## choose new versions of everything and write requirements/constraints.txt
 	@rm -rf build/lock
@@ -119,7 +130,7 @@ lock: ## choose new versions of everything and write requirements/constraints.tx
 	@build/lock/bin/python -m tools.lock $(CONSTRAINTS)
 
 clean: ## remove everything that make made, .venv included
-	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf .import_linter_cache src/*.egg-info
 	rm -f src/ottla/*/_*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -159,6 +170,12 @@ $(VENV)/.twins: $(VENV)/.installed $(TWIN_SOURCES)
 	@rm -f src/ottla/*/_*.so
 	@$(PY) setup.py --quiet build_ext --inplace
 	@$(PY) -m tools.twins_built
+	@touch $@
+
+build/connect/.installed: $(VENV)/.created pyproject.toml $(CONSTRAINTS)
+	@echo "==> packages of Spark Connect, in build/connect"
+	@rm -rf build/connect
+	@$(PIP) install -c $(CONSTRAINTS) --target build/connect --group connect
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.twins

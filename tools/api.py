@@ -3,7 +3,13 @@
 import importlib
 from typing import Final
 
-PUBLIC_PACKAGES: Final = ("ottla", "ottla.errors", "ottla.pipeline", "ottla.testing")
+PUBLIC_PACKAGES: Final = (
+    "ottla",
+    "ottla.errors",
+    "ottla.pipeline",
+    "ottla.telemetry",
+    "ottla.testing",
+)
 
 
 def public_names() -> list[str]:

@@ -9,14 +9,35 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools import api, errors_page, message_reference, settings_reference, spark_reference
+from ottla.cli import man
+from tools import (
+    api,
+    architecture_page,
+    cli_reference,
+    dashboard,
+    diagrams,
+    errors_page,
+    message_reference,
+    metrics_reference,
+    python_reference,
+    settings_reference,
+    spark_reference,
+)
 
 ROOT: Final = Path(__file__).parents[1]
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "dashboards/ottla.json": dashboard.page,
+    "docs/architecture.md": architecture_page.page,
+    "docs/pictures/group-states.svg": diagrams.group_states,
+    "docs/pictures/transaction-states.svg": diagrams.transaction_states,
     "docs/reference/api.txt": api.page,
+    "docs/reference/cli.md": cli_reference.page,
     "docs/reference/errors.md": errors_page.page,
+    "docs/reference/ottla.1": man.page,
     "docs/reference/messages.md": message_reference.page,
+    "docs/reference/metrics.md": metrics_reference.page,
+    "docs/reference/python.md": python_reference.page,
     "docs/reference/settings.md": settings_reference.page,
     "docs/reference/spark-options.md": spark_reference.page,
 }
