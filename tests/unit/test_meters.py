@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from ottla.broker.families import RECENT_S, Recent
 from ottla.broker.flusher import AfterSync
 from ottla.broker.meters import BOUNDS_S, LAG_INTERVAL_S, SAMPLED_OF, Histogram, Meters, quantile_s
-from ottla.broker.families import RECENT_S, Recent
 from ottla.testing.loop import SimLoop
 from ottla.wire.messages.heartbeat import HeartbeatResponse
 from ottla.wire.registry import ApiKey
