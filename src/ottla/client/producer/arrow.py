@@ -47,7 +47,7 @@ def send_arrow(
 ) -> "Future[Mapping[int, range]]":
     """Put the rows into batches, and those into lines; see `Producer.send_arrow`."""
     rows = _as_records(data, key, value, value_format)
-    wanted = None if partition is None else _partitions(route, data, partition, value_format)
+    wanted = None if partition is None else _partitions(core, route, data, partition, value_format)
     sent = Sent()
     now_ms = core.clock.now_ms()
     options = batch_options(core.config)
@@ -213,7 +213,7 @@ def _stream(pa: Any, rows: Any) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _partitions(route: Route, data: Any, name: str, value_format: str) -> Any:
+def _partitions(core: Core, route: Route, data: Any, name: str, value_format: str) -> Any:
     """The column that says where each row goes, checked."""
     pa = pyarrow()
     from pyarrow import compute
@@ -226,6 +226,8 @@ def _partitions(route: Route, data: Any, name: str, value_format: str) -> Any:
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     ends = compute.min_max(column).as_py()
+    if ends["max"] is not None and ends["max"] >= route.partition_count:
+        route = core.route(route.topic, ends["max"])  # it may have grown
     if ends["min"] is not None and (ends["min"] < 0 or ends["max"] >= route.partition_count):
         strange = ends["min"] if ends["min"] < 0 else ends["max"]
         raise ValueError(

@@ -268,8 +268,12 @@ class AsyncProducer(Generic[K, V]):
         )
         deadline_s = asyncio.get_running_loop().time() + core.config.max_block_ms / 1000
         route = core.routes.get(topic)
-        if route is None or route.cluster is not core.engine.metadata.cluster:
-            route = await core.route_async(topic)
+        if (
+            route is None
+            or route.cluster is not core.engine.metadata.cluster
+            or (partition is not None and partition >= route.partition_count)
+        ):
+            route = await core.route_async(topic, partition)
         put = core.intake.try_put
         placed = put(route, record, size_bytes, partition, is_awaited=is_awaited)
         while placed is None:

@@ -208,8 +208,10 @@ class Core:
             raise self.sender.failure.with_traceback(None)
         self.coordination.check_sendable()
 
-    def route(self, topic: str) -> Route:
+    def route(self, topic: str, partition: int | None = None) -> Route:
         """The way to a topic; waits for metadata up to max.block.ms.
+
+        If it has no such partition as far as we know, it may have grown: the cluster is asked.
 
         Raises:
             ClosedError: The producer is closed.
@@ -221,13 +223,19 @@ class Core:
         if (found := self._found(topic)) is None:
             self.driver.run_blocking(self._known(topic))
             found = self._found(topic)
+        if _lacks(found, partition):
+            self.driver.run_blocking(self.engine.refresh(self.config.max_block_ms))
+            found = self._found(topic)
         return _must(found, topic)
 
-    async def route_async(self, topic: str) -> Route:
+    async def route_async(self, topic: str, partition: int | None = None) -> Route:
         """As `route`, for who must not block."""
         self.check_usable()
         if (found := self._found(topic)) is None:
             await self.driver.run_async(self._known(topic))
+            found = self._found(topic)
+        if _lacks(found, partition):
+            await self.driver.run_async(self.engine.refresh(self.config.max_block_ms))
             found = self._found(topic)
         return _must(found, topic)
 
@@ -243,6 +251,10 @@ class Core:
     async def _known(self, topic: str) -> None:
         await self.begin()
         await self.engine.topic(topic, self.config.max_block_ms)
+
+
+def _lacks(found: Route | None, partition: int | None) -> bool:
+    return found is not None and partition is not None and partition >= found.partition_count
 
 
 def _must(found: Route | None, topic: str) -> Route:

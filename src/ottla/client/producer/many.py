@@ -89,7 +89,11 @@ class Sorter:
         for item in chunk:
             key, value = item if isinstance(item, tuple) else (None, item)
             ready = outgoing.ready(self._route.topic, value, key=key, headers=self._pairs)
-            route = self._newest() if ready.topic == self._route.topic else core.route(ready.topic)
+            # An interceptor may have chosen another topic, or a partition.
+            if ready.topic == self._route.topic and ready.partition is None:
+                route = self._newest()
+            else:
+                route = core.route(ready.topic, ready.partition)
             batch, index = core.intake.put(route, ready.record, ready.size_bytes, ready.partition)
             if outgoing.has_interceptors:
                 outgoing.follow(batch.delivery, index, ready.record)

@@ -148,9 +148,13 @@ class Producer(Generic[K, V]):
             topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp
         )
         route, deadline_s = core.routes.get(topic), None
-        if route is None or route.cluster is not self._metadata.cluster:
+        if (
+            route is None
+            or route.cluster is not self._metadata.cluster
+            or (partition is not None and partition >= route.partition_count)
+        ):
             deadline_s = core.intake.deadline_s()
-            route = core.route(topic)
+            route = core.route(topic, partition)
         batch, index = core.intake.put(route, record, size_bytes, partition, deadline_s)
         delivery, timestamp_ms = batch.delivery, record[0]
         if self._outgoing.has_interceptors:
