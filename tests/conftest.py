@@ -36,7 +36,7 @@ processes but one with nothing to do."""
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def rank(item: pytest.Item) -> int:
-        path = item.path.relative_to(Path(__file__).parent).as_posix()
+        path = os.path.relpath(item.path, Path(__file__).parent)
         return next((n for n, long in enumerate(LONG_FIRST) if path.startswith(long)), len(items))
 
     items.sort(key=rank)
