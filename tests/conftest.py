@@ -37,7 +37,8 @@ processes but one with nothing to do."""
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def rank(item: pytest.Item) -> int:
         path = os.path.relpath(item.path, Path(__file__).parent)
-        return next((n for n, long in enumerate(LONG_FIRST) if path.startswith(long)), len(items))
+        is_long = [path.startswith(long) for long in LONG_FIRST]
+        return is_long.index(True) if any(is_long) else len(LONG_FIRST)
 
     items.sort(key=rank)
 
