@@ -11,8 +11,6 @@ BIN         := $(VENV)/bin
 PY          := $(BIN)/python
 PIP         := $(PY) -m pip --disable-pip-version-check --quiet
 ARGS        ?=
-# One more than there are processors: many tests wait, for a Java to start or somebody to be killed.
-WORKERS     ?= $(shell $(PY) -c 'import os; print(min(8, (os.cpu_count() or 1) + 1))')
 SECONDS     ?= 60
 SEEDS       ?= 500
 ROUNDS      ?= 50
@@ -36,7 +34,7 @@ setup: $(VENV)/.twins ## make .venv with all tools, and build the compiled twins
 
 test: $(VENV)/.twins ## run all tests; ARGS="-k batch -x" goes to pytest
 	@echo "==> tests"
-	@$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PY) -m pytest -q -n auto --maxprocesses 8 --dist loadfile $(ARGS)
 
 # Needs Java 17 and Maven, which fetches Kafka's jars into build/jars; skips where one is missing.
 compat-kafka: $(VENV)/.twins ## test our clients with Apache Kafka itself; KAFKA="4.3.1 3.9.2"

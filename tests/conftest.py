@@ -10,7 +10,6 @@ Our clients have our own broker, in this process; with `--kafka=VERSION` they ha
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,20 +26,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Shells start what runs in the background this way; tests press Ctrl-C all the same.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-LONG_FIRST = ("spark/windows", "spark", "broker/test_kills", "mirror", "simulation")
-"""Folders and files of tests that take long, for few tests.  At the end they would leave all
-processes but one with nothing to do."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def rank(item: pytest.Item) -> int:
-        path = os.path.relpath(item.path, Path(__file__).parent)
-        is_long = [path.startswith(long) for long in LONG_FIRST]
-        return is_long.index(True) if any(is_long) else len(LONG_FIRST)
-
-    items.sort(key=rank)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
