@@ -3,7 +3,7 @@
 Numbers are looked up, not computed: batches have small ones, again and again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import index
 from typing import ClassVar, Final
 
@@ -122,8 +122,45 @@ class Writer:
 
     def extend(self, records: Iterable[Unwritten]) -> None:
         """Write records; of those before one that is refused, all are written."""
-        for timestamp_ms, key, value, headers in records:
-            self.append(timestamp_ms, key, value, headers)
+        rest = iter(records)
+        while (other := self._write_plain(rest)) is not None:
+            self.append(*other)
+
+    def _write_plain(self, records: Iterator[Unwritten]) -> Unwritten | None:
+        """Do as `append` would, in one loop; ends at, and returns, one that is not plain.
+
+        Plain are values without key and headers, once there is a first timestamp: most records, and
+        this is twice as fast.
+        """
+        held, base_ms = self._held(), self._base_timestamp_ms
+        count, body_bytes, max_ms = self._count, self._body_bytes, self._max_timestamp_ms
+        try:
+            for record in records:
+                timestamp_ms, key, value, headers = record
+                if (
+                    base_ms is None
+                    or type(timestamp_ms) is not int
+                    or not 0 <= timestamp_ms - base_ms <= MAX_INT64 >= timestamp_ms
+                    or key is not None
+                    or type(value) is not bytes
+                    or headers
+                ):
+                    return record
+                timestamp, offset = _VARINT[timestamp_ms - base_ms], _VARINT[count]
+                size = _NULL_KEY_AND_VALUE_LENGTH[len(value)]
+                length = len(timestamp) + len(offset) + len(size) + len(value) + 2
+                before = _LENGTH_AND_ATTRIBUTES[length]
+                grown_bytes = body_bytes + length + len(before) - 1
+                if grown_bytes > MAX_BODY_BYTES:
+                    return record
+                held += (before, timestamp, offset, size, value, _NO_HEADERS)
+                body_bytes = grown_bytes
+                count += 1
+                if timestamp_ms > max_ms:
+                    max_ms = timestamp_ms
+            return None
+        finally:
+            self._count, self._body_bytes, self._max_timestamp_ms = count, body_bytes, max_ms
 
     def encoded(self) -> Encoded:
         """What was written, once: nothing can be added to it."""
