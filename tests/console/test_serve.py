@@ -1,12 +1,12 @@
 """A console beside a broker: `ottla serve --console` starts it, and it ends with the broker."""
 
+import http.client
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,10 +41,11 @@ def console_url(lines: IO[str] | None) -> str:
 
 
 def is_there(url: str) -> bool:
+    """Whether the console answers; it may go at any byte of a connection or of an answer."""
     try:
         with urllib.request.urlopen(f"{url}/healthz", timeout=WAIT_S) as answer:
             return bool(answer.status == 200)
-    except urllib.error.URLError:
+    except (OSError, http.client.HTTPException):
         return False
 
 
