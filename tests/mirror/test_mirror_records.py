@@ -67,7 +67,9 @@ def test_aborted_records_do_not_come_over(pair: Pair, topic: str, uses_arrow: bo
 
 def test_an_open_transaction_is_left_for_the_next_time(pair: Pair, topic: str) -> None:
     create(pair.source, topic)
-    with ottla.Producer(pair.source, transactional_id=topic) as producer:
+    with ottla.Producer(
+        pair.source, transactional_id=topic, transaction_timeout_ms=600_000
+    ) as producer:
         write(pair.source, topic, [b"before"])
         with producer.transaction() as tx:
             tx.send(topic, b"inside", partition=0).result()

@@ -143,6 +143,43 @@ def test_a_copy_that_was_deleted_is_made_anew(pair: Pair, topic: str) -> None:
     assert pair.mirror(topic).copied == 0
 
 
+def test_a_copy_that_is_deleted_under_the_eyes_of_a_mirror_is_made_anew(
+    pair: Pair, topic: str
+) -> None:
+    create(pair.source, topic)
+    write(pair.source, topic, [b"1", b"2"])
+    with pair.following(topic) as following:
+        until(lambda: partition_count(pair.target, topic) == 1)
+        until(lambda: values(pair.target, topic) == [b"1", b"2"])
+        with ottla.Admin(pair.target) as admin:
+            admin.delete_topic(topic)
+
+        until(lambda: any("is copied anew" in line for line in following.said))
+
+        until(lambda: partition_count(pair.target, topic) == 1)
+        until(lambda: following.is_over or values(pair.target, topic) == [b"1", b"2"])
+        write(pair.source, topic, [b"3"])
+        until(lambda: following.is_over or values(pair.target, topic) == [b"1", b"2", b"3"])
+
+
+def test_a_copy_that_is_deleted_while_records_come_is_made_anew_with_all_that_was_in_it(
+    pair: Pair, topic: str
+) -> None:
+    create(pair.source, topic, retention_ms=123_456_000)
+    write(pair.source, topic, [b"1"])
+    with pair.following(topic, look_interval_s=3600, timeout_s=2):  # no look finds out
+        until(lambda: partition_count(pair.target, topic) == 1)
+        until(lambda: values(pair.target, topic) == [b"1"])
+        with ottla.Admin(pair.target) as admin:
+            admin.delete_topic(topic)
+        write(pair.source, topic, [b"2"])
+
+        until(lambda: partition_count(pair.target, topic) == 1)
+
+        until(lambda: values(pair.target, topic) == [b"1", b"2"])
+        assert settings_of(pair.target, topic) == {"retention.ms": "123456000"}
+
+
 def test_a_mirror_remembers_which_cluster_it_copies(pair: Pair, topic: str) -> None:
     create(pair.source, topic)
     pair.mirror(topic)

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import ottla
 from ottla.cli.reading import batches_until
+from ottla.errors import UnknownTopicError
 from ottla.mirror.mirror import Mirror
 from ottla.mirror.progress import MirrorProgress
 from ottla.mirror.selection import Selection
 from ottla.mirror.settings import MirrorSettings
 from ottla.model import TopicPartition
 
-PATIENCE_S = 90.0
+PATIENCE_S = 120.0
 
 Content = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
 """Key, value, headers and timestamp: what must arrive as it was."""
@@ -105,11 +106,18 @@ class Following:
 
 
 def until(condition: Callable[[], bool], why: str = "it never came to be so") -> None:
-    """Wait for something that happens by itself."""
+    """Wait for something that happens by itself; nothing is so of a topic that is not there."""
     never, deadline_s = threading.Event(), time.monotonic() + PATIENCE_S
-    while not condition():
+    while not _is_so(condition):
         assert time.monotonic() < deadline_s, why
         never.wait(0.02)
+
+
+def _is_so(condition: Callable[[], bool]) -> bool:
+    try:
+        return condition()
+    except UnknownTopicError:
+        return False
 
 
 def create(bootstrap: str, topic: str, partitions: int = 1, **config: str | int) -> None:

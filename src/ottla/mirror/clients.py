@@ -94,6 +94,8 @@ def writer(settings: MirrorSettings, transactional_id: str) -> Producer[Any, Any
         max_request_size=MAX_REQUEST_BYTES,
         max_block_ms=timeout_ms,
         delivery_timeout_ms=2 * timeout_ms,
+        # A copy that is deleted would come back without its settings, and without what was in it.
+        allow_auto_create_topics=False,
         **_common(settings, settings.target_config),
     )
 

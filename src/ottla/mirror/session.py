@@ -6,6 +6,7 @@ is trusted any more: the next session reads from the target how far the copy is.
 
 import threading
 import time
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -27,13 +28,12 @@ from ottla.mirror.offset_map import Checkpoint, Run
 from ottla.mirror.progress import Meter, MirrorProgress, Watch
 from ottla.mirror.settings import MirrorSettings, Say
 from ottla.mirror.topics import Seen, Topics
-from ottla.mirror.transfer import MAX_RECORDS, Ledger, RecordTransfer, Transfer
+from ottla.mirror.transfer import MAX_RECORDS, Ledger, RecordTransfer, Transfer, more_lots
 from ottla.mirror.translation import Translation, settled_ends
 from ottla.model import TopicPartition
 from ottla.values import dataclass
 
 POLL_S: Final = 0.5
-SHORT_POLL_S: Final = 0.02
 SETTLE_S: Final = 5.0
 """How long to wait, in the end, for marks of the last transaction: they come behind its end."""
 SETTINGS_LOOKS: Final = 6
@@ -75,7 +75,8 @@ class Session:
         self._assigned: dict[TopicPartition, int] = {}
         self._goals: dict[TopicPartition, int] | None = None
         self._transfer: type[Transfer[Any]] = transfer_type(settings.uses_arrow)
-        self._has_grown = False
+        self._is_outdated = False
+        """Whether topics or partitions are others than those that the clients know."""
         self._look_due_s = 0.0
         self._look_count = 0
 
@@ -87,7 +88,7 @@ class Session:
             if time.monotonic() >= self._look_due_s:
                 self._look(consumer, producer)
                 self._bring_groups()
-            if self._has_grown or self._topics.has_grown:
+            if self._is_outdated or self._topics.has_grown:
                 return False  # clients would hear of new partitions in some minutes only
             try:
                 self._copy(consumer, producer)
@@ -141,6 +142,11 @@ class Session:
         }
         for name in self._copies.keys() - copies.keys():
             self._watcher.say(f"warning: {name} is gone at the source; its copy stays")
+        # One that was made anew is read from elsewhere than where the consumer is.
+        self._is_outdated |= any(
+            name in self._copies and copy.partition(0) != self._copies[name].partition(0)
+            for name, copy in copies.items()
+        )
         entries = []
         if self._journal.source_cluster_id is None:
             entries.append(source_entry(self._ends.source_id))
@@ -171,7 +177,8 @@ class Session:
             wanted[TopicPartition(copy.topic, number)] = last.next_offset
         if wanted.keys() != self._assigned.keys():
             read = {tp.topic for tp in self._assigned}
-            self._has_grown |= any(tp.topic in read for tp in wanted.keys() - self._assigned.keys())
+            new = wanted.keys() - self._assigned.keys()
+            self._is_outdated |= any(tp.topic in read for tp in new)
             consumer.assign(wanted)
         self._assigned = wanted
 
@@ -203,17 +210,13 @@ class Session:
         lot = self._transfer.poll(consumer, POLL_S, MAX_RECORDS)
         if lot is None:
             return
-        until_s = time.monotonic() + self._settings.interval_s
+        interval_s = None if self._settings.is_once else self._settings.interval_s
         with producer.transaction() as tx:
             ledger = Ledger(self._copies, self._journal)
             transfer = self._transfer(producer, ledger)
             transfer.send(lot)
-            while not ledger.is_full and not self._watcher.stopping.is_set():
-                wait_s = SHORT_POLL_S if self._settings.is_once else until_s - time.monotonic()
-                lot = self._transfer.poll(consumer, max(0.0, wait_s), ledger.room)
-                if lot is None:
-                    break
-                transfer.send(lot)
+            for more in more_lots(partial(self._polled, consumer), ledger, interval_s):
+                transfer.send(more)
             entries = ledger.entries(transfer)
             self._send(tx, entries)
         for entry in entries:
@@ -221,6 +224,12 @@ class Session:
         self._watcher.meter.transaction_count += 1
         for topic, record_count in ledger.counts.items():
             self._watcher.meter.count(topic, record_count)
+
+    def _polled(self, consumer: Consumer[Any, Any], wait_s: float, max_records: int) -> Any:
+        """What there is to copy; None if nothing comes, or it shall end."""
+        if self._watcher.stopping.is_set():
+            return None
+        return self._transfer.poll(consumer, wait_s, max_records)
 
     def _write(self, producer: Producer[Any, Any], entries: list[Entry]) -> None:
         if entries:

@@ -4,7 +4,8 @@ Key, value, headers and timestamp are handed on as they are, nulls too, in the o
 partition.  `RecordTransfer` does it record by record; `arrow_transfer` does the same with columns.
 """
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, Final, Protocol, TypeVar
 
@@ -19,6 +20,11 @@ from ottla.model import TopicPartition
 MAX_RECORDS: Final = 50_000
 MAX_BYTES: Final = 64 * 1024 * 1024
 """A transaction is over when it has one or the other, even if there is more to copy."""
+LONGEST_S: Final = 20.0
+"""And after so long, however much comes: one that is open for a minute is aborted
+(transaction.timeout.ms), and its producer is fenced."""
+SHORT_POLL_S: Final = 0.02
+"""How long to wait for more where nothing new is waited for."""
 
 Lot = TypeVar("Lot")
 
@@ -104,6 +110,29 @@ class Ledger:
         last = self._journal.offsets(self._copies[tp.topic].partition(tp.partition)).last
         assert last is not None, f"{tp} is copied without having been begun"
         return last
+
+
+def more_lots(
+    poll: Callable[[float, int], Lot | None],
+    ledger: Ledger,
+    interval_s: float | None,
+    now_s: Callable[[], float] = time.monotonic,
+) -> Iterator[Lot]:
+    """What else goes into a transaction that has just begun.
+
+    `poll` takes how long it may wait, and for how many records.  `interval_s` is how long to wait
+    for more; None: what is there already shall be copied, and nothing is waited for.
+    """
+    begun_s = now_s()
+    while not ledger.is_full:
+        open_s = now_s() - begun_s
+        if open_s > LONGEST_S:
+            return
+        wait_s = SHORT_POLL_S if interval_s is None else max(0.0, interval_s - open_s)
+        lot = poll(wait_s, ledger.room)
+        if lot is None:
+            return
+        yield lot
 
 
 class _Sent:
