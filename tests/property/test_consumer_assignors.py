@@ -8,6 +8,7 @@ from ottla.coordinator.group.consumer.assignors import (
     Assignment,
     Candidate,
     range_,
+    shared_at_large,
     uniform,
 )
 
@@ -70,6 +71,24 @@ def test_members_with_equal_subscriptions_have_equal_shares(
     sizes = [len(held) for held in uniform(candidates(alike(second), before), counts).values()]
 
     assert max(sizes) - min(sizes) <= 1
+
+
+@settings(max_examples=400, deadline=None)
+@given(groups, groups, partition_counts, partition_counts, st.booleans())
+def test_the_short_way_leads_where_the_long_way_does(
+    first: dict[str, frozenset[bytes]],
+    second: dict[str, frozenset[bytes]],
+    then: Counts,
+    counts: Counts,
+    is_alike: bool,
+) -> None:
+    before = uniform(candidates(alike(first) if is_alike else first), then)
+    members = candidates(alike(second) if is_alike else second, before)
+
+    shares = uniform(members, counts)
+
+    assert shares == shared_at_large(members, counts)
+    assert list(shares) == sorted(members), "records are written in this order"
 
 
 @settings(max_examples=200, deadline=None)

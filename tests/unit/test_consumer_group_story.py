@@ -7,7 +7,7 @@ from ottla.coordinator.group.classic import REASON_CHARS, REBALANCES_KEPT
 from ottla.wire.messages.describe_groups import Awaited, ToldRebalance
 from ottla.wire.messages.leave_group import MemberIdentity
 from tests.consumer_group_samples import SESSION_MS, Consumer, ConsumerDesk, two
-from tests.group_samples import GROUP, REBALANCE_MS, START_MS, TOPIC
+from tests.group_samples import GROUP, REBALANCE_MS, START_MS, TOPIC, Desk
 
 BEAT_MS = 5000
 
@@ -351,6 +351,42 @@ def test_a_group_that_was_a_classic_one_remembers_what_it_went_through() -> None
     assert waits(desk) == [(old, Awaited.JOIN)]
     desk.join(old)
     assert (old, Awaited.SYNC) in waits(desk)
+
+
+@pytest.mark.parametrize("is_at_rest", [True, False])
+def test_a_group_that_is_a_classic_one_again_remembers_what_it_went_through(
+    is_at_rest: bool,
+) -> None:
+    desk = ConsumerDesk()
+    old, _ = desk.enter()
+    desk.sync(old, 1, {})
+    desk.pass_time(1000)
+    new = Consumer(desk, "new")
+    new.join()
+    if is_at_rest:
+        desk.sync(old, desk.answers[desk.join(old)].generation_id)
+        desk.settle(new)
+    desk.pass_time(1000)
+    before = list(desk.story().rebalances)
+    (summary,) = desk.machine.summaries()
+
+    new.leave()
+
+    classic = Desk.story(desk)
+    assert [by_whom(told) for told in classic.rebalances] == [
+        (old, "it joined"),
+        ("new", "it joined"),
+    ]
+    assert classic.rebalances[0] == before[0]
+    assert (classic.rebalances[1].ended_ms == -1) is not is_at_rest
+    desk.pass_time(0)
+    classic = Desk.story(desk)
+    assert len(classic.rebalances) == 3, "in this one all join the classic group again"
+    ended_ms = classic.rebalances[1].ended_ms
+    assert ended_ms == (before[1].ended_ms if is_at_rest else START_MS + 2000)
+    (now,) = desk.machine.summaries()
+    assert now.rebalance_count == summary.rebalance_count + 1
+    assert now.rebalance_ms >= summary.rebalance_ms
 
 
 def test_an_administrator_that_removes_a_member_says_why() -> None:

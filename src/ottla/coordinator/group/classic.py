@@ -10,7 +10,7 @@ group, and say what follows for the world.
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Final, Protocol
@@ -192,6 +192,12 @@ class ClassicGroup:
         self.rebalances.append(Rebalance(now_ms, cause))
         self.rebalance_count += 1
         self.move(State.PREPARING, now_ms)
+
+    def take_over(self, past: Iterable[Rebalance], count: int, took_ms: int) -> None:
+        """Remember what the consumer group went through whose place this one takes."""
+        self.rebalances.extend(past)
+        self.rebalance_count += count
+        self.rebalance_ms += took_ms
 
     def _end_rebalance(self, now_ms: int, generation: int | None) -> None:
         if self.rebalances and self.rebalances[-1].ended_ms is None:

@@ -93,7 +93,10 @@ class Registry:
                     self._keep_offsets(group_id)
             case GroupChange(group_id, value) if value is not None:
                 self.consumers.forget(group_id)
-                self._classic(group_id).adopt(value)
+                group = self._classic(group_id)
+                group.adopt(value)
+                if (past := self.consumers.chronicles.handed_over(group_id)) is not None:
+                    group.take_over(past.rebalances, past.rebalance_count, past.rebalance_ms)
             case _:
                 if (change := decode_change(record)) is not None:
                     self._apply_consumer(change)

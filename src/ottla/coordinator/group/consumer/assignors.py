@@ -8,21 +8,19 @@ also after a restart.
 A partition goes to a member that subscribes to its topic, or to nobody if there is none.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heapreplace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ottla.coordinator.group.consumer.topics import Place
-from ottla.values import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """One member, as an assignor sees it."""
+class Candidate(NamedTuple):
+    """One member, as an assignor sees it.  A tuple: one is made of each member at every join."""
 
-    instance_id: str | None = None
     topic_ids: frozenset[bytes]
     places: frozenset[Place] = frozenset()  # its last target
+    instance_id: str | None = None
 
 
 Assignment: TypeAlias = dict[str, frozenset[Place]]
@@ -32,6 +30,11 @@ Assignor: TypeAlias = Callable[[Mapping[str, Candidate], Mapping[bytes, int]], A
 
 def uniform(members: Mapping[str, Candidate], counts: Mapping[bytes, int]) -> Assignment:
     """As even as subscriptions allow, and then as much like before as that allows."""
+    return _shared_alike(members, counts) or shared_at_large(members, counts)
+
+
+def shared_at_large(members: Mapping[str, Candidate], counts: Mapping[bytes, int]) -> Assignment:
+    """What `uniform` says, whatever subscriptions are like: it looks at every partition."""
     shares = _Shares(members, counts)
     quotas = _quotas(members, counts)
     shares.keep(quotas)
@@ -61,6 +64,51 @@ def range_(members: Mapping[str, Candidate], counts: Mapping[bytes, int]) -> Ass
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform, "range": range_}
+
+
+def _shared_alike(
+    members: Mapping[str, Candidate], counts: Mapping[bytes, int]
+) -> Assignment | None:
+    """The same at less cost, where all subscribe alike and nobody had what it may not have.
+
+    That is so nearly always, and whoever joins a group of a thousand makes it share out anew: here
+    only partitions are looked at that move.  None: it is not so.
+    """
+    subscriptions = {member.topic_ids for member in members.values()}
+    if len(subscriptions) != 1:
+        return None
+    topic_ids = subscriptions.pop()
+    everything = {(t, p) for t in counts.keys() & topic_ids for p in range(counts[t])}
+    loads = {member_id: len(members[member_id].places) for member_id in sorted(members)}
+    kept: set[Place] = set().union(*(member.places for member in members.values()))
+    if len(kept) != sum(loads.values()) or not kept <= everything:
+        return None
+    shared = {member_id: members[member_id].places for member_id in loads}
+    least, extra = divmod(len(everything), len(members))
+    # The larger shares go to those who have more already; of equals, to the first by name.
+    for rank, member_id in enumerate(sorted(loads, key=loads.__getitem__, reverse=True)):
+        quota = least + (rank < extra)
+        if loads[member_id] > quota:
+            places = sorted(shared[member_id])
+            kept.difference_update(places[quota:])
+            shared[member_id] = frozenset(places[:quota])
+            loads[member_id] = quota
+    rest = sorted(everything - kept, key=lambda place: (-counts[place[0]], place))
+    for member_id, places in _shared_out(rest, loads).items():
+        shared[member_id] = shared[member_id].union(places)
+    return shared
+
+
+def _shared_out(rest: Iterable[Place], loads: Mapping[str, int]) -> dict[str, list[Place]]:
+    """Who gets what of the rest: each partition goes to the one who has least."""
+    poorest = [(load, member_id) for member_id, load in loads.items()]
+    heapify(poorest)
+    given: dict[str, list[Place]] = {}
+    for place in rest:
+        load, member_id = poorest[0]
+        given.setdefault(member_id, []).append(place)
+        heapreplace(poorest, (load + 1, member_id))
+    return given
 
 
 class _Shares:

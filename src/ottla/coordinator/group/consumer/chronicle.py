@@ -25,6 +25,7 @@ class Decision:
     epoch: int
     cause: Cause | None  # None: no epoch begins
     past: tuple[Rebalance, ...] = ()  # what the classic group remembered that this one replaces
+    goes_back: bool = False  # a classic group takes its place, and takes over what is remembered
 
 
 class Chronicle:
@@ -44,6 +45,8 @@ class Chronicle:
         """A change was applied to the group."""
         decided = self._decided
         assert decided is not None, f"{group.group_id} changes, and nobody decided it"
+        if decided.goes_back:
+            return  # the classic group ends what goes on, with a rebalance of its own
         match change.kind:
             case Kind.EPOCH if decided.cause is not None and group.epoch == decided.epoch:
                 self._begin(decided, decided.cause)
@@ -56,6 +59,11 @@ class Chronicle:
                 self._end_if_at_rest(group, decided.now_ms)
             case _:
                 pass  # a member's subscription or its target alone ends nothing
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether the group was to become a classic one, when it was last decided on."""
+        return self._decided is not None and self._decided.goes_back
 
     def _begin(self, decided: Decision, cause: Cause) -> None:
         self.rebalances.extend(decided.past)
@@ -84,6 +92,7 @@ class Chronicles:
 
     def __init__(self) -> None:
         self._by_group: dict[str, Chronicle] = {}
+        self._handed_over: dict[str, Chronicle] = {}  # of groups that are just becoming classic
 
     def of(self, group_id: str) -> Chronicle:
         """What is remembered of a group; of one that has not changed since the start, nothing."""
@@ -101,6 +110,15 @@ class Chronicles:
         chronicle = self._by_group.setdefault(group_id, Chronicle())
         chronicle.decide(Decision(now_ms=now_ms, epoch=epoch, cause=cause, past=tuple(past)))
 
+    def decide_to_go_back(self, group_id: str, now_ms: int) -> None:
+        """A classic group will take the place of this one, if that can be written."""
+        if (chronicle := self._by_group.get(group_id)) is not None:
+            chronicle.decide(Decision(now_ms=now_ms, epoch=-1, cause=None, goes_back=True))
+
+    def handed_over(self, group_id: str) -> Chronicle | None:
+        """What the classic group of that name takes over, once; None: nothing."""
+        return self._handed_over.pop(group_id, None)
+
     def note(self, group: ConsumerGroup, change: ConsumerChange) -> None:
         """A change was applied; those that are read from the log at a start tell no story."""
         chronicle = self._by_group.get(group.group_id)
@@ -109,4 +127,6 @@ class Chronicles:
 
     def forget(self, group_id: str) -> None:
         """The group is gone, or is a classic one now."""
-        self._by_group.pop(group_id, None)
+        chronicle = self._by_group.pop(group_id, None)
+        if chronicle is not None and chronicle.goes_back:
+            self._handed_over[group_id] = chronicle

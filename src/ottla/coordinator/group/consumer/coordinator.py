@@ -105,11 +105,8 @@ class ConsumerGroups:
         self, group: ConsumerGroup, members: list[ConsumerMember], why: str, now_ms: int
     ) -> list[Effect]:
         """Take members out: they left, or were silent for too long; `why` says it in words."""
-        effects: list[Effect] = []
         if migration.can_go_back(group, members, self.config):
-            for member_id in group.members:
-                effects += self.watch.forget(group.group_id, member_id)
-            return [*effects, *migration.to_classic(group, members, self.topics, now_ms)]
+            return self._to_classic(group, members, now_ms)
         draft = self.draft(group, now_ms)
         draft.remove(member.member_id for member in members)
         draft.advance(causes.gone(members, why))
@@ -199,7 +196,8 @@ class ConsumerGroups:
         elif subscribes_anew:
             cause = causes.subscribed(member)
         if is_new or member != before:
-            old_assignor = draft.assignor()
+            # Votes are a look at all members: not without need.
+            old_assignor = "" if cause is not None else draft.assignor()
             draft.put(member)
             if cause is None and (assignor := draft.assignor()) != old_assignor:
                 cause = causes.chose(member, assignor)
@@ -333,8 +331,14 @@ class ConsumerGroups:
         """All members speak the old protocol now, so that the group can be a classic one again."""
         if not migration.can_go_back(group, [], self.config):
             return []
+        return self._to_classic(group, [], now_ms)
+
+    def _to_classic(
+        self, group: ConsumerGroup, leaving: list[ConsumerMember], now_ms: int
+    ) -> list[Effect]:
         effects = [e for m in group.members for e in self.watch.forget(group.group_id, m)]
-        return [*effects, *migration.to_classic(group, [], self.topics, now_ms)]
+        self.chronicles.decide_to_go_back(group.group_id, now_ms)
+        return [*effects, *migration.to_classic(group, leaving, self.topics, now_ms)]
 
 
 def _current(member: ConsumerMember) -> tuple[object, ...]:

@@ -58,6 +58,7 @@ class Draft:
         self._members: dict[str, ConsumerMember] | None = None
         self._target: dict[str, frozenset[Place]] | None = None
         self._patterns: dict[str, Resolved] | None = None
+        self._topics: frozenset[str] | None = None  # worked out when somebody asks
         self.gone: list[str] = []  # members that are members no longer
         self.has_looked = False  # at the topics
         self.cause: Cause | None = None  # why its epoch begins, if one does
@@ -77,6 +78,13 @@ class Draft:
     @property
     def patterns(self) -> Mapping[str, Resolved]:
         return self._group.patterns if self._patterns is None else self._patterns
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """All that members read: a look at each of them, so it is kept."""
+        if self._topics is None:
+            self._topics = topics_of(self.members.values(), self.patterns)
+        return self._topics
 
     def put(self, member: ConsumerMember) -> None:
         """A member is new, or says something new of itself."""
@@ -106,11 +114,11 @@ class Draft:
         """See what members read now, and begin an epoch if that has changed or there is cause."""
         self.has_looked = True
         has_changed = self._resolve()
-        topics = topics_of(self.members.values(), self.patterns)
-        topics_hash = self._rules.topics.hash_of(topics)
+        topics_hash = self._rules.topics.hash_of(self.topics)
         if cause is not None or has_changed or topics_hash != self._group.topics_hash:
-            names = topics | self._group.topics
-            self.cause = cause or topics_changed(self._seen, self._rules.topics, names)
+            self.cause = cause or topics_changed(
+                self._seen, self._rules.topics, self.topics | self._group.topics
+            )
             self.epoch = self._group.epoch + 1
             self.records.append(epoch_record(self.group_id, self.epoch, topics_hash))
         if self._group.has_old_topics:
@@ -126,11 +134,11 @@ class Draft:
         if self.target_epoch >= self.epoch or not self._may_assign():
             return
         candidates = self._candidates()
-        topics = topics_of(self.members.values(), self.patterns)
-        counts = self._rules.topics.partition_counts(topics)
+        counts = self._rules.topics.partition_counts(self.topics)
         target = ASSIGNORS[self.assignor()](candidates, counts)
         for member_id, places in target.items():
-            if self.target.get(member_id) != places:
+            before = self.target.get(member_id)
+            if before is not places and before != places:
                 self.records.append(target_record(self.group_id, member_id, places))
         self._target = target
         self.target_epoch = self.epoch
@@ -196,16 +204,19 @@ class Draft:
 
     def _candidates(self) -> dict[str, Candidate]:
         """The members as assignors see them; most have the same subscription as the next."""
-        each = {(m.names, m.pattern): m for m in self.members.values()}
-        known = {subscription: self.topic_ids_of(m) for subscription, m in each.items()}
-        return {
-            member.member_id: Candidate(
-                instance_id=member.instance_id,
-                topic_ids=known[member.names, member.pattern],
-                places=self.target.get(member.member_id, NO_TARGET),
-            )
-            for member in self.members.values()
-        }
+        known: dict[tuple[frozenset[str], str], frozenset[bytes]] = {}
+        names: frozenset[str] | None = None
+        pattern, topic_ids = "", frozenset[bytes]()
+        target, found = self.target, {}
+        for member_id, member in self.members.items():
+            if member.names != names or member.pattern != pattern:
+                names, pattern = member.names, member.pattern
+                if (names, pattern) not in known:
+                    known[names, pattern] = self.topic_ids_of(member)
+                topic_ids = known[names, pattern]
+            places = target.get(member_id, NO_TARGET)
+            found[member_id] = Candidate(topic_ids, places, member.instance_id)
+        return found
 
     def _may_assign(self) -> bool:
         interval_ms = self._rules.assignment_interval_ms
@@ -217,6 +228,7 @@ class Draft:
         return None if owner in self.gone else owner
 
     def _writable_members(self) -> dict[str, ConsumerMember]:
+        self._topics = None
         if self._members is None:
             self._members = dict(self._group.members)
         return self._members
@@ -227,6 +239,7 @@ class Draft:
         return self._target
 
     def _writable_patterns(self) -> dict[str, Resolved]:
+        self._topics = None
         if self._patterns is None:
             self._patterns = dict(self._group.patterns)
         return self._patterns

@@ -7,7 +7,6 @@ what is no longer its own.  The state of a group is a comparison of the three.
 Everything in here changes in `apply` alone.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
@@ -218,7 +217,7 @@ def topics_of(
     members: Iterable[ConsumerMember], patterns: Mapping[str, Resolved]
 ) -> frozenset[str]:
     """All topics that members read; an expression counts as long as a member has it."""
-    subscriptions = Counter((member.names, member.pattern) for member in members)
+    subscriptions = {(member.names, member.pattern) for member in members}
     found: set[str] = set()
     for names, pattern in subscriptions:
         found |= names
