@@ -6,7 +6,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-WAIT_S = 20
+WAIT_S = 200
+"""After a slow sample the console rests ten times as long, and then takes the next."""
 
 
 def token(client: TestClient) -> str:

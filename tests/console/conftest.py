@@ -1,6 +1,7 @@
 """A broker with something in it, and a console that has looked at it once."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 
 import pytest
@@ -10,6 +11,7 @@ import ottla
 from ottla.broker.embedded import Broker
 from ottla.console.app import console
 from ottla.console.settings import ConsoleSettings
+from tests.console.browsing import WAIT_S
 
 _numbers = count(1)
 LOCAL = "http://127.0.0.1:8080"
@@ -51,6 +53,15 @@ def group(broker: Broker, topic: str) -> str:
 
 @pytest.fixture
 def client(broker: Broker) -> Iterator[TestClient]:
-    settings = ConsoleSettings(bootstrap_servers=broker.bootstrap_servers, interval_s=0.05)
+    with console_of(broker) as client:
+        yield client
+
+
+@contextmanager
+def console_of(broker: Broker) -> Iterator[TestClient]:
+    """A console in this process; its searches end when all is seen, not when time is up."""
+    settings = ConsoleSettings(
+        bootstrap_servers=broker.bootstrap_servers, interval_s=0.05, search_s=WAIT_S
+    )
     with TestClient(console(settings), base_url=LOCAL, raise_server_exceptions=True) as client:
         yield client

@@ -24,7 +24,6 @@ BEGINS: Final[tuple[Begin, ...]] = ("newest", "oldest", "offset", "time")
 
 MAX_RECORDS: Final = 500
 MAX_SCANNED: Final = 200_000
-MAX_SECONDS: Final = 5.0
 _POLL_S: Final = 0.25
 
 BytesRecord = Record[bytes | None, bytes | None]
@@ -76,7 +75,7 @@ class Browser:
         kept: deque[BytesRecord] = deque(maxlen=wish.count if keeps_last else None)
         scanned = 0
         positions = dict(starts)
-        deadline_s = time.monotonic() + MAX_SECONDS
+        deadline_s = time.monotonic() + self._settings.search_s
         async with self._consumer(wish.is_committed) as consumer:
             await consumer.assign(positions)
             while not _is_at_end(positions, ends) and scanned < MAX_SCANNED:

@@ -35,6 +35,8 @@ class Sampler:
     def __init__(self, admin: AsyncAdmin, interval_s: float) -> None:
         self._admin = admin
         self._interval_s = interval_s
+        self._looking = asyncio.Lock()
+        """A page takes samples, too: what was asked first must not be the newest in the end."""
         self._changed = asyncio.Event()
         """Set, and replaced, by each sample."""
         self.is_closed = False
@@ -53,16 +55,17 @@ class Sampler:
             await asyncio.sleep(max(self._interval_s, _REST * took_s))
 
     async def sample(self) -> None:
-        """Take one sample now."""
-        try:
-            self.history.add(await self._look())
-            self.trouble = ""
-        except OttlaError as error:
-            if not self.trouble:
-                log.warning("the cluster does not answer: %s", error)
-            self.trouble = str(error)
-        self.count += 1
-        self._wake()
+        """Take one sample now, after one that is under way."""
+        async with self._looking:
+            try:
+                self.history.add(await self._look())
+                self.trouble = ""
+            except OttlaError as error:
+                if not self.trouble:
+                    log.warning("the cluster does not answer: %s", error)
+                self.trouble = str(error)
+            self.count += 1
+            self._wake()
 
     def close(self) -> None:
         """Let everybody who waits go: the console ends."""

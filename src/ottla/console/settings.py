@@ -21,6 +21,8 @@ class ConsoleSettings:
     password: str | None = None
     """None: everybody may come in, which is allowed on the loopback address only."""
     interval_s: float = 2.0
+    search_s: float = 5.0
+    """For so long a search for records looks at most; then the page shows how far it came."""
 
     def __post_init__(self) -> None:
         if self.password is None and not self.is_loopback:

@@ -5,8 +5,13 @@
   const dot = document.getElementById("dot");
   const tail = document.getElementById("tail");
 
+  const leaving = new AbortController();
+
   async function refresh() {
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    const answer = await fetch(location.href, {
+      headers: { Accept: "text/html" },
+      signal: leaving.signal,
+    });
     if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of document.querySelectorAll("[data-live]")) {
@@ -21,6 +26,12 @@
     events.onopen = () => dot && dot.classList.add("on");
     events.onerror = () => dot && dot.classList.remove("on");
     window.addEventListener("pagehide", () => events.close());
+    // A form may delete what this page shows, and its answer is another page: ask no more.
+    document.addEventListener("submit", (event) => {
+      if (event.defaultPrevented) return;
+      events.close();
+      leaving.abort();
+    });
   }
 
   if (tail) {
