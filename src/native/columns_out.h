@@ -117,13 +117,17 @@ static int take_records(record_cursor *cursor, int64_t count, columns_out *out, 
     return fault;
 }
 
-/* Copy the bytes of `count` rows from their section to the column's data. */
+/* Copy the bytes of `count` rows from their section to the column's data.
+ *
+ * That may be where the sections themselves lie, from the first one on: rows only move forward, for
+ * other bytes of their records were before them, so none is overwritten before it has moved.
+ */
 static void copy_rows(const column_out *column, int64_t first_row, int64_t count,
                       const uint8_t *section, uint8_t *data) {
     int64_t row;
     for (row = first_row; row < first_row + count; row++) {
         int32_t start = column->ends[row], size = column->ends[row + 1] - start;
-        if (size) memcpy(data + start, section + column->at[row], (size_t)size);
+        if (size) memmove(data + start, section + column->at[row], (size_t)size);
     }
 }
 

@@ -148,6 +148,28 @@ static void crc32c_setup(void) {
 #endif
 }
 
+/* Remainders are polynomials over two elements, with the highest power in the lowest bit.  This is
+ * the product of two of them, less all multiples of the polynomial. */
+static uint32_t crc32c_product(uint32_t a, uint32_t b) {
+    uint32_t product = 0;
+    for (; a; a <<= 1) {
+        if (a & 0x80000000u) product ^= b;
+        b = b >> 1 ^ (b & 1 ? CRC32C_POLYNOMIAL : 0);
+    }
+    return product;
+}
+
+/* The checksum of two pieces of data, one behind the other, from the checksum of each.  A remainder
+ * moves past a byte by a factor of x^8, and past many by its power, which takes a few squares. */
+static uint32_t crc32c_joined(uint32_t first, uint32_t second, uint64_t second_size) {
+    uint32_t factor = 0x80000000u >> 8;
+    for (; second_size; second_size >>= 1) {
+        if (second_size & 1) first = crc32c_product(factor, first);
+        factor = crc32c_product(factor, factor);
+    }
+    return first ^ second;
+}
+
 /* The checksum of `size` bytes that follow others whose checksum is `crc` (0 for none). */
 static inline uint32_t crc32c(uint32_t crc, const uint8_t *p, size_t size) {
     return ~crc32c_register(~crc, p, size);

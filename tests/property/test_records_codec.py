@@ -215,6 +215,8 @@ def test_columns_hold_the_same_records(twin: ModuleType, records: list[Record]) 
     columns: Columns = twin.columns([section, section])
 
     assert columns == codec.columns([section, section])
+    received = section._replace(body=memoryview(bytearray(section.body)))
+    assert twin.columns([received], True) == codec.columns([section])
     unwritten = UnwrittenColumns(
         columns.record_count, columns.timestamp_ms, columns.key, columns.value, columns.headers
     )

@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 
 from ottla.errors import BatchError, ErrorCode
-from ottla.records.batch import Batch, TimestampType
-from ottla.records.builder import BatchOptions, build, build_columns, record_size_bound
+from ottla.records.batch import CRC_AT, Batch, TimestampType
+from ottla.records.builder import (
+    BatchOptions,
+    build,
+    build_columns,
+    crc_of_body,
+    record_size_bound,
+    seal,
+)
 from ottla.records.compression import Compression
 from ottla.records.shapes import BATCH_HEADER_BYTES, UnwrittenColumns
 from tests.record_peers import PEERS, peer_batch, read_by_peer
@@ -173,3 +180,11 @@ def test_an_iterable_may_grow_while_it_is_read() -> None:
             yield record
 
     assert build(growing()) == build(records)
+
+
+def test_a_batch_can_be_sealed_with_the_checksum_of_its_body() -> None:
+    plain = build([(NOW_MS, b"key", b"value" * 100, ())])
+    again = bytearray(plain)
+    again[CRC_AT : CRC_AT + 4] = bytes(4)
+    seal(again, crc_of_body(again))
+    assert again == plain

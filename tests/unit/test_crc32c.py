@@ -115,3 +115,12 @@ def test_without_the_wheel_the_table_is_used() -> None:
         "from ottla.records.crc32c import crc32c\n"
         "assert crc32c(b'123456789') == 0xE3069283\n"
     )
+
+
+@pytest.mark.parametrize("twin", BOTH)
+@pytest.mark.parametrize("second_bytes", [0, 1, 2, 7, 8, 255, 256, 4_097, 1_000_003])
+def test_the_checksum_of_two_pieces_is_made_of_theirs(twin: Any, second_bytes: int) -> None:
+    first, second = b"header", (b"records" * (second_bytes // 7 + 1))[:second_bytes]
+    joined = twin.crc32c_joined(crc32c(first), crc32c(second), second_bytes)
+    assert joined == crc32c(first + second)
+    assert twin.crc32c_joined(0, crc32c(second), second_bytes) == crc32c(second)

@@ -7,8 +7,10 @@ from ottla.wire.codec import encode
 from ottla.wire.header import (
     RequestHeader,
     UnsupportedRequestError,
+    client_words,
     decode_request,
     decode_response,
+    encode_framed_request,
     encode_request,
     encode_response,
     request_header_version,
@@ -104,3 +106,23 @@ def test_a_frame_too_short_for_a_header_is_refused(size: int) -> None:
 def test_bytes_after_the_body_are_ignored() -> None:
     frame = joined(encode_request(HEARTBEAT, 4, correlation_id=7, client_id=None))
     assert decode_request(frame + b"more").body == HEARTBEAT
+
+
+@pytest.mark.parametrize("client_id", [None, "", "cafe", "caf\u00e9"])
+@pytest.mark.parametrize("version", list(api(ApiKey.HEARTBEAT).versions))
+def test_the_header_that_clients_write_is_what_its_message_would_be(
+    version: int, client_id: str | None
+) -> None:
+    header = RequestHeader(
+        request_api_key=12, request_api_version=version, correlation_id=7, client_id=client_id
+    )
+    written = encode(header, request_header_version(api(ApiKey.HEARTBEAT), version))
+    frame = joined(encode_framed_request(HEARTBEAT, version, 7, client_words(client_id)))
+    assert frame[4:] == written + encode(HEARTBEAT, version)
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+
+
+def test_a_client_id_that_no_header_could_hold_is_refused() -> None:
+    assert client_words("x" * 32_767)[:2] == b"\x7f\xff"
+    with pytest.raises(WireError, match="32768 bytes is too long"):
+        client_words("x" * 32_768)

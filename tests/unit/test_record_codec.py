@@ -399,6 +399,24 @@ def test_columns_are_written_like_records(twin: ModuleType) -> None:
     assert twin.encode_columns(columns, 3, 61) == twin.encode(records, 3, 61)
 
 
+@pytest.mark.parametrize("before", [0, 50, 5_000], ids=["no", "little", "much"])
+def test_columns_may_be_written_over_memory_that_was_used_before(
+    twin: ModuleType, before: int
+) -> None:
+    columns = UnwrittenColumns(2, 7, value=BinaryColumn(int32s(0, 5, 400), b"x" * 400))
+    memory = bytearray(b"old" * before)
+    encoded = twin.encode_columns(columns, None, 61, memory)
+    assert encoded.data is memory
+    assert encoded == twin.encode_columns(columns, None, 61)
+
+
+def test_memory_that_somebody_looks_into_is_not_written_over(twin: ModuleType) -> None:
+    memory = bytearray(b"old" * 1_000)
+    with memoryview(memory), pytest.raises(BufferError):
+        twin.encode_columns(UnwrittenColumns(2, 7), None, 61, memory)
+    assert memory == b"old" * 1_000
+
+
 def test_a_slice_of_columns_writes_its_own_rows(twin: ModuleType) -> None:
     columns = UnwrittenColumns(
         1,

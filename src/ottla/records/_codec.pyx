@@ -84,6 +84,11 @@ def crc32c(data, uint32_t crc=0):
     return crc
 
 
+def crc32c_joined(uint32_t first, uint32_t second, uint64_t second_bytes):
+    """The checksum of two pieces, one behind the other, from that of each; see the Python twin."""
+    return join_crc32c(first, second, second_bytes)
+
+
 def murmur2(key):
     """The hash of one key."""
     if not isinstance(key, (bytes, bytearray, memoryview)):

@@ -34,7 +34,25 @@ cdef class _RowColumn:
     cdef copied(self, list sections, const column_out *out):
         """The whole column, with the bytes that `take_records` found in the sections."""
         cdef bytes data = new_bytes(out.bytes)
-        cdef uint8_t *p = <uint8_t *>PyBytes_AS_STRING(data)
+        return self.filled(sections, out, data, <uint8_t *>PyBytes_AS_STRING(data))
+
+    cdef moved(self, list sections, const column_out *out):
+        """As `copied`, but its bytes move to where the sections begin, if they can be written to.
+
+        Nothing can be read from the sections after this.
+        """
+        cdef _Bytes room
+        cdef int64_t first
+        whole = buffer_of(sections) if out.bytes else None
+        if whole is None:
+            return self.copied(sections, out)
+        room = _Bytes(whole)
+        first = (<_Records>sections[0]).body.start - room.start
+        data = whole[first : first + out.bytes]
+        return self.filled(sections, out, data, <uint8_t *>room.start + first)
+
+    cdef filled(self, list sections, const column_out *out, data, uint8_t *p):
+        """The whole column; `p` is where the bytes of `data` are."""
         cdef int64_t row = 0
         cdef _Records records
         for section in sections:
@@ -53,6 +71,22 @@ cdef class _RowColumn:
         with nogil:
             mark_nulls(out, rows, bits)
         return validity
+
+
+cdef buffer_of(list sections):
+    """All of the `bytearray` in which the sections lie, one behind the other; else None."""
+    cdef _Bytes body
+    cdef const uint8_t *end = NULL
+    owner = None
+    for records in sections:
+        body = (<_Records>records).body
+        view = <object>body.buffer.obj
+        if not isinstance(view, memoryview) or type(view.obj) is not bytearray or view.readonly:
+            return None
+        if body.start < end or (owner is not None and view.obj is not owner):
+            return None
+        owner, end = view.obj, body.start + body.size
+    return None if owner is None else memoryview(owner)
 
 
 cdef class _EntryColumn:
@@ -76,7 +110,7 @@ cdef class _EntryColumn:
         return BinaryColumn(self.ends, self.data, self.validity)
 
 
-def columns(sections):
+def columns(sections, bint may_overwrite=False):
     """The records of all sections as one set of columns; see the Python twin."""
     cdef columns_out out
     cdef list opened = [_Records(section) for section in sections]
@@ -102,10 +136,12 @@ def columns(sections):
 
         return columns_in_python(sections)
     headers = header_column(header_ends, opened, &out)
-    return Columns(
-        rows, offset, timestamp_ms, key.copied(opened, &out.key), value.copied(opened, &out.value),
-        headers,
-    )
+    keys = key.copied(opened, &out.key)
+    if may_overwrite:
+        values = value.moved(opened, &out.value)
+    else:
+        values = value.copied(opened, &out.value)
+    return Columns(rows, offset, timestamp_ms, keys, values, headers)
 
 
 cdef int take(_Records records, columns_out *out) except -1:
@@ -222,7 +258,9 @@ cdef list open_columns(columns, columns_in *rows):
     return held
 
 
-def encode_columns(columns, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0):
+def encode_columns(
+    columns, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0, bytearray into=None
+):
     """Write the rows of columns as `encode` writes records; see the Python twin."""
     cdef columns_in rows
     cdef list held = open_columns(columns, &rows)  # until we return, the rows point into it
@@ -239,7 +277,11 @@ def encode_columns(columns, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0)
     most = MAX_BODY_BYTES + MAX_ROW_OVERHEAD_BYTES
     room = min(most_bytes(&rows, HEADER_OVERHEAD_BYTES), most)
     while True:
-        data = PyByteArray_FromStringAndSize(NULL, headroom_bytes + room)
+        if into is None:
+            data = PyByteArray_FromStringAndSize(NULL, headroom_bytes + room)
+        else:
+            data = into
+            PyByteArray_Resize(data, headroom_bytes + room)
         start = <uint8_t *>PyByteArray_AS_STRING(data)
         memset(start, 0, headroom_bytes)
         p = start + headroom_bytes

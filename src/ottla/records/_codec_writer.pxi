@@ -4,10 +4,6 @@
 cdef class _Headers:
     """The headers of one record at a time, made ready to be written."""
 
-    cdef list keys
-    cdef list values
-    cdef int64_t size_bytes
-
     def __cinit__(self):
         self.keys, self.values = [], []
 
@@ -44,19 +40,6 @@ cdef class Writer:
     one step for other threads: nothing in it gives up the GIL while a record is half written.
     """
 
-    is_atomic = True
-
-    cdef object data
-    cdef _Headers headers
-    cdef readonly Py_ssize_t allowed_bytes
-    cdef Py_ssize_t headroom_bytes
-    cdef Py_ssize_t used
-    cdef Py_ssize_t room
-    cdef Py_ssize_t count
-    cdef bint has_base
-    cdef int64_t base_ms
-    cdef int64_t max_ms
-
     def __init__(self, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0):
         self.has_base = base_timestamp_ms is not None
         self.base_ms = base_timestamp_ms if self.has_base else -1
@@ -76,18 +59,31 @@ cdef class Writer:
         self.allowed_bytes = size_bytes
 
     def offer(self, timestamp_ms, key, value):
-        cdef Py_ssize_t size = self.used + RECORD_OVERHEAD_BYTES
-        if key is not None:
-            size += len(key)
+        cdef Py_ssize_t size = 0 if key is None else len(key)
         if value is not None:
             size += len(value)
-        if size > self.allowed_bytes or self.data is None:
+        return self.append(timestamp_ms, key, value) if self.takes(size) else -1
+
+    cdef Py_ssize_t offer_plain(self, int64_t timestamp_ms, bytes key, bytes value) except -2:
+        """As `offer`, for who has bytes and a timestamp that can be one."""
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(value)
+        if key is not None:
+            size += PyBytes_GET_SIZE(key)
+        if not self.takes(size):
             return -1
-        return self.append(timestamp_ms, key, value, NO_HEADERS)
+        self.put(timestamp_ms, key, value, NO_HEADERS, self.count)
+        return self.count - 1
+
+    cdef bint takes(self, Py_ssize_t size):
+        """Whether a record with so many bytes may be added, as far as `offer` is concerned."""
+        return (
+            self.data is not None
+            and self.used + RECORD_OVERHEAD_BYTES + size <= self.allowed_bytes
+        )
 
     cpdef Py_ssize_t append(self, timestamp_ms, key, value, headers=None) except -1:
         # As much again may come as has come so far.
-        self.put(timestamp_ms, key, value, headers, self.count)
+        self.put(timestamp_of(timestamp_ms), key, value, headers, self.count)
         return self.count - 1
 
     def extend(self, records):
@@ -96,7 +92,7 @@ cdef class Writer:
         for timestamp_ms, key, value, headers in records:
             # Of an iterable that does not end where it was expected, as much again may come.
             self.put(
-                timestamp_ms, key, value, headers,
+                timestamp_of(timestamp_ms), key, value, headers,
                 expected - self.count if self.count < expected else self.count,
             )
 
@@ -124,8 +120,10 @@ cdef class Writer:
             self.room = min(needed, most)
         return <uint8_t *>PyByteArray_AS_STRING(data) + self.used
 
-    cdef int put(self, timestamp, key, value, headers, Py_ssize_t expected) except -1:
-        cdef int64_t timestamp_ms = timestamp_of(timestamp), delta_ms, size
+    cdef int put(
+        self, int64_t timestamp_ms, key, value, headers, Py_ssize_t expected
+    ) except -1:
+        cdef int64_t delta_ms, size
         cdef bint has_headers = headers is not NO_HEADERS and bool(headers)
         cdef uint8_t *p
         if key is not None and not PyBytes_CheckExact(key):
@@ -136,7 +134,7 @@ cdef class Writer:
             self.headers.take(headers)
         cdef int64_t base_ms = self.base_ms if self.has_base else timestamp_ms
         if sub_overflow(timestamp_ms, base_ms, &delta_ms):
-            raise impossible_timestamp(timestamp)
+            raise impossible_timestamp(timestamp_ms)
         size = 1 + varint_size(delta_ms) + varint_size(self.count) + field_bytes(key)
         size += field_bytes(value) + (self.headers.size_bytes if has_headers else 1)
         p = self.end_of(size + varint_size(size), expected)

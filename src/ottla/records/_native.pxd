@@ -13,6 +13,7 @@ cdef extern from "bytes.h" nogil:
 cdef extern from "crc32c.h" nogil:
     void crc32c_setup()
     uint32_t crc32c_of "crc32c" (uint32_t crc, const uint8_t *p, size_t size)
+    uint32_t join_crc32c "crc32c_joined" (uint32_t first, uint32_t second, uint64_t second_size)
 
 cdef extern from "murmur2.h" nogil:
     int32_t murmur2_of "murmur2" (const uint8_t *p, size_t size)

@@ -1,7 +1,7 @@
 """Batches to Arrow columns and back, without a Python object per record.
 
 `pyarrow` is an extra: it is imported when a function here is called, and not before.  Columns are
-copied out of the batches once, and keep nothing of them alive.
+copied out of the batches once, and keep nothing of them alive, unless the caller gives them up.
 """
 
 from collections.abc import Iterable
@@ -71,7 +71,10 @@ def schema() -> "pa.Schema":
 
 
 def to_arrow(
-    batches: Iterable[Batch], *, max_bytes: int = MAX_DECOMPRESSED_BYTES
+    batches: Iterable[Batch],
+    *,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+    may_overwrite: bool = False,
 ) -> "pa.RecordBatch":
     """The records of all `batches` as one Arrow record batch.
 
@@ -81,6 +84,9 @@ def to_arrow(
     Args:
         batches: Read to the end before anything is decoded.
         max_bytes: What all compressed batches together may grow to.
+        may_overwrite: Whether nobody reads the batches afterwards.  Then the values of those that
+            lie in one `bytearray`, one behind the other, stay there: they are moved together, and
+            the column keeps the buffer alive.
 
     Raises:
         BatchError: A batch is broken, the bound was passed, or a column would exceed 2 GiB.
@@ -91,7 +97,7 @@ def to_arrow(
         if batch.attributes & COMPRESSION_BITS:
             max_bytes -= len(section.body)
         sections.append(section)
-    return _record_batch(pyarrow(), kernel.columns(sections))
+    return _record_batch(pyarrow(), kernel.columns(sections, may_overwrite))
 
 
 def _record_batch(pa: ModuleType, columns: Columns) -> "pa.RecordBatch":
@@ -140,6 +146,7 @@ def from_arrow(
     timestamp_ms: int,
     options: BatchOptions = _PLAIN,
     is_sealed: bool = True,
+    into: bytearray | None = None,
 ) -> bytearray:
     """The bytes of one batch with a record for each row.
 
@@ -152,6 +159,7 @@ def from_arrow(
         timestamp_ms: For rows without a timestamp.
         options: What the batch says of itself.
         is_sealed: Whether it has its checksum; see `ottla.records.builder.finish`.
+        into: Memory to be used again; see `ottla.records.builder.build_columns`.
 
     Raises:
         TypeError: A column has a type that cannot be written.
@@ -178,7 +186,7 @@ def from_arrow(
         None if value is None else _fields(_as_binary(pa, "value", value)),
         None if headers is None else _header_column(pa, headers),
     )
-    return build_columns(columns, options, is_sealed=is_sealed)
+    return build_columns(columns, options, is_sealed=is_sealed, into=into)
 
 
 def murmur2_of(keys: "pa.Array") -> "pa.Int32Array":

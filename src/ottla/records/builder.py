@@ -92,15 +92,21 @@ def build(records: Iterable[Unwritten], options: BatchOptions = _PLAIN) -> bytea
 
 
 def build_columns(
-    columns: UnwrittenColumns, options: BatchOptions = _PLAIN, *, is_sealed: bool = True
+    columns: UnwrittenColumns,
+    options: BatchOptions = _PLAIN,
+    *,
+    is_sealed: bool = True,
+    into: bytearray | None = None,
 ) -> bytearray:
     """The bytes of one batch of the rows of `columns`; `is_sealed` as for `finish`.
+
+    `into` is memory to be used again; what is compressed takes some more.
 
     Raises:
         ValueError: There are no rows, or the columns contradict themselves.
         BatchError: The records are more than a batch can hold.
     """
-    encoded = kernel.encode_columns(columns, options.delete_horizon_ms, BATCH_HEADER_BYTES)
+    encoded = kernel.encode_columns(columns, options.delete_horizon_ms, BATCH_HEADER_BYTES, into)
     return finish(encoded, options, is_sealed=is_sealed)
 
 
@@ -141,10 +147,24 @@ def finish(encoded: Encoded, options: BatchOptions, *, is_sealed: bool = True) -
     return data
 
 
-def seal(data: bytearray) -> None:
-    """Write the checksum of a batch into its header."""
+def seal(data: bytearray, body_crc: int | None = None) -> None:
+    """Write the checksum of a batch into its header; `body_crc` is that of all behind the header.
+
+    Who has it from when the records were written need not go through them again.
+    """
     with memoryview(data) as view:
-        UINT32.pack_into(data, CRC_AT, kernel.crc32c(view[CHECKED_FROM:]))
+        if body_crc is None:
+            crc = kernel.crc32c(view[CHECKED_FROM:])
+        else:
+            header_crc = kernel.crc32c(view[CHECKED_FROM:BATCH_HEADER_BYTES])
+            crc = kernel.crc32c_joined(header_crc, body_crc, len(data) - BATCH_HEADER_BYTES)
+    UINT32.pack_into(data, CRC_AT, crc)
+
+
+def crc_of_body(data: bytearray) -> int:
+    """The checksum of what is behind the header of a batch, for `seal`."""
+    with memoryview(data) as view:
+        return kernel.crc32c(view[BATCH_HEADER_BYTES:])
 
 
 def record_size_bound(

@@ -31,7 +31,7 @@ from ottla.records.layout import (
     NO_SEQUENCE,
     TRANSACTIONAL_BIT,
 )
-from ottla.records.plain_hashes import crc32c, murmur2, murmur2_column
+from ottla.records.plain_hashes import crc32c, crc32c_joined, murmur2, murmur2_column
 from ottla.records.plain_writer import Writer
 from ottla.records.rows import BinaryColumnWriter, binary_rows, integers, is_valid, validity_of
 from ottla.records.shapes import (
@@ -58,6 +58,7 @@ __all__ = [
     "Writer",
     "columns",
     "crc32c",
+    "crc32c_joined",
     "decode",
     "decode_as",
     "encode",
@@ -285,8 +286,11 @@ def is_plain(data: Binary, latest_ms: int, needs_keys: bool) -> bool:
     )
 
 
-def columns(sections: Sequence[Section]) -> Columns:
+def columns(sections: Sequence[Section], may_overwrite: bool = False) -> Columns:
     """The records of all sections as one set of columns.
+
+    With `may_overwrite`, nobody reads the sections afterwards: a twin may leave the values where
+    they are, moved together, and then the column keeps their buffer alive.
 
     Raises:
         BatchError: As for `decode`; or a column would exceed 2 GiB.
@@ -319,16 +323,25 @@ def columns(sections: Sequence[Section]) -> Columns:
 
 
 def encode_columns(
-    columns: UnwrittenColumns, base_timestamp_ms: int | None = None, headroom_bytes: int = 0
+    columns: UnwrittenColumns,
+    base_timestamp_ms: int | None = None,
+    headroom_bytes: int = 0,
+    into: bytearray | None = None,
 ) -> Encoded:
-    """Write the rows of columns as `encode` writes records.
+    """Write the rows of columns as `encode` writes records; to `into`, over what is there.
 
     Raises:
+        BufferError: Somebody looks into `into`.
         ValueError: A buffer is too short for its rows, a row lies outside its data, a header key
             is null or not UTF-8, or a timestamp is outside [-1, 2**63 - 1].
         BatchError: The records are more than a batch can hold.
     """
-    return encode(_unwritten(columns), base_timestamp_ms, headroom_bytes)
+    encoded = encode(_unwritten(columns), base_timestamp_ms, headroom_bytes)
+    if into is None:
+        return encoded
+    into.clear()
+    into += encoded.data
+    return encoded._replace(data=into)
 
 
 def _unwritten(columns: UnwrittenColumns) -> Iterator[Unwritten]:

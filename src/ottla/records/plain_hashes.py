@@ -18,12 +18,41 @@ from ottla.records.shapes import Binary, BinaryColumn
 POLYNOMIAL: Final = 0x82F63B78
 """Castagnoli's, with the bits reversed, as the checksum is computed lowest bit first."""
 
+_ONE: Final = 0x80000000
+"""The polynomial 1."""
+
 Checksum = Callable[[Binary, int], int]
 
 
 def crc32c(data: Binary, crc: int = 0) -> int:
     """The checksum of `data`; `crc` is that of the bytes before it, if there are any."""
     return _fastest()(data, crc)
+
+
+def crc32c_joined(first: int, second: int, second_bytes: int) -> int:
+    """The checksum of two pieces of data, one behind the other, from the checksum of each.
+
+    Checksums are remainders of polynomials over two elements.  One moves past a byte by a factor of
+    x^8, and past `second_bytes` of them by its power, which is made of a few squares.
+    """
+    factor = _ONE >> 8
+    while second_bytes:
+        if second_bytes & 1:
+            first = _product(factor, first)
+        factor = _product(factor, factor)
+        second_bytes >>= 1
+    return first ^ second
+
+
+def _product(a: int, b: int) -> int:
+    """Of two remainders; they have their highest power in their lowest bit."""
+    product = 0
+    while a:
+        if a & _ONE:
+            product ^= b
+        a = (a << 1) & 0xFFFFFFFF
+        b = (b >> 1) ^ (POLYNOMIAL if b & 1 else 0)
+    return product
 
 
 @cache

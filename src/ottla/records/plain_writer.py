@@ -5,7 +5,7 @@ Numbers are looked up, not computed: batches have small ones, again and again.
 
 from collections.abc import Iterable, Iterator
 from operator import index
-from typing import ClassVar, Final
+from typing import Final
 
 from ottla.records.faults import body_too_large
 from ottla.records.shapes import (
@@ -55,9 +55,6 @@ class Writer:
 
     What is refused leaves everything as it was.  `len` is how many there are.
     """
-
-    is_atomic: ClassVar[bool] = False
-    """Whether each call is one step for other threads, so that they need no lock."""
 
     def __init__(self, base_timestamp_ms: int | None = None, headroom_bytes: int = 0) -> None:
         """Timestamps are relative to `base_timestamp_ms`, or to that of the first record."""

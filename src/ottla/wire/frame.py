@@ -13,7 +13,7 @@ never the size that a peer announced.
 from collections.abc import Callable, Iterable
 from functools import partial
 from struct import Struct
-from typing import ClassVar, Final
+from typing import Final
 
 from ottla.errors import WireError
 
@@ -51,15 +51,14 @@ class SpareBuffers:
     A fresh one costs more than what is read into it: the kernel fills it with zeros, page by page.
     """
 
-    __slots__ = ("_make", "_spares")
-
-    trusted_bytes: ClassVar[int] = TRUSTED_BYTES
-    """Up to which size a frame gets its whole buffer at once."""
+    __slots__ = ("_make", "_spares", "trusted_bytes")
 
     def __init__(self, make: Callable[[int], memoryview] = scratch_buffer) -> None:
         """`make` gives a buffer of a size; one that takes no memory until it is filled is best."""
         self._make = make
         self._spares: list[memoryview] = []
+        self.trusted_bytes = TRUSTED_BYTES
+        """Up to which size a frame gets its whole buffer at once."""
 
     def take(self, size_bytes: int) -> memoryview:
         """A buffer of at least `size_bytes`, with anything in it."""

@@ -74,15 +74,38 @@ class _ResponseCodecs(NamedTuple):
     body: Codec
 
 
+class _AskedCodecs(NamedTuple):
+    key: ApiKey
+    tags: bytes
+    """What ends the header: that there are no tagged fields, where it can have some."""
+    body: Codec
+
+
+class _AnswerCodecs(NamedTuple):
+    header: Codec
+    body: Codec
+
+
+_REQUEST_HEADER: Final = Struct(">ihhi")
+"""Size, key, version, correlation id: what is in front of a client's name.  As for responses, this
+is what a `RequestHeader` would be encoded to, and a test compares the two."""
+
+_TAGGED_REQUEST_HEADER: Final = 2
+_NO_TAGS: Final = b"\0"
+_INT16: Final = Struct(">h")
+_MAX_INT16: Final = 2**15 - 1
+
 _RESPONSE_HEADERS: Final = (Struct(">ii"), Struct(">iix"))
 """By version: size and correlation id, and from v1 on that there are no tagged fields."""
 
 _SIZE_BYTES: Final = 4
 
 
-# Which codecs go with a message and version is found out once: a broker asks for every request.
+# Which codecs go with a message and version is found out once: it is asked for every request.
 _request_codecs: Final[dict[tuple[int, int], _RequestCodecs]] = {}
 _response_codecs: Final[dict[tuple[type[Any], int], _ResponseCodecs]] = {}
+_asked_codecs: Final[dict[tuple[type[Any], int], _AskedCodecs]] = {}
+_answer_codecs: Final[dict[tuple[type[Any], int], _AnswerCodecs]] = {}
 
 
 def request_header_version(of: Api, version: int) -> int:
@@ -138,15 +161,39 @@ def encode_request(
     body: Any, version: int, *, correlation_id: int, client_id: str | None
 ) -> list[Part]:
     """Encode a request with its header, without the size in front; records are not copied."""
-    of = api_for(type(body))
-    header = RequestHeader(
-        request_api_key=of.key,
-        request_api_version=version,
-        correlation_id=correlation_id,
-        client_id=client_id,
-    )
-    head = codec(RequestHeader, request_header_version(of, version)).encode(header)
-    return head + codec(of.request, version).encode(body)
+    head, *parts = encode_framed_request(body, version, correlation_id, client_words(client_id))
+    return [head[_SIZE_BYTES:], *parts]
+
+
+def client_words(client_id: str | None) -> bytes:
+    """A client's name as the headers of its requests have it: the same in each of them."""
+    if client_id is None:
+        return _INT16.pack(-1)
+    name = client_id.encode()
+    if len(name) > _MAX_INT16:
+        raise WireError(f"a client id of {len(name)} bytes is too long for a header")
+    return _INT16.pack(len(name)) + name
+
+
+def encode_framed_request(
+    body: Any, version: int, correlation_id: int, client: bytes
+) -> list[Part]:
+    """Encode a request with its header and with the size of both in front.
+
+    `client` is what `client_words` makes of a client's name.
+    """
+    known = _asked_codecs.get((type(body), version))
+    if known is None:
+        of = api_for(type(body))
+        is_tagged = request_header_version(of, version) == _TAGGED_REQUEST_HEADER
+        known = _AskedCodecs(of.key, _NO_TAGS if is_tagged else b"", codec(of.request, version))
+        _asked_codecs[type(body), version] = known
+    key, tags, body_codec = known
+    parts = body_codec.encode(body)
+    size_bytes = _REQUEST_HEADER.size - _SIZE_BYTES + len(client) + len(tags)
+    size_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+    parts.insert(0, _REQUEST_HEADER.pack(size_bytes, key, version, correlation_id) + client + tags)
+    return parts
 
 
 def decode_response(of: Api, version: int, frame: Part) -> tuple[int, Any]:
@@ -155,9 +202,14 @@ def decode_response(of: Api, version: int, frame: Part) -> tuple[int, Any]:
     An ApiVersions response that cannot be read as `version` is read as v0, in which a broker
     answers versions that it does not know.
     """
-    header, position = codec(ResponseHeader, response_header_version(of, version)).decode(frame)
+    known = _answer_codecs.get((of.response, version))
+    if known is None:
+        header_codec = codec(ResponseHeader, response_header_version(of, version))
+        known = _AnswerCodecs(header_codec, codec(of.response, version))
+        _answer_codecs[of.response, version] = known
+    header, position = known.header.decode(frame)
     try:
-        body, _ = codec(of.response, version).decode(frame, position)
+        body, _ = known.body.decode(frame, position)
     except WireError:
         if of.key is not ApiKey.API_VERSIONS or version == 0:
             raise
