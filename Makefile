@@ -16,10 +16,10 @@ SEEDS       ?= 500
 ROUNDS      ?= 50
 KAFKA       ?= 4.3.1 3.9.2
 ASAN_BUILD  := build/asan
-ASAN_TESTS  ?= $(wildcard $(foreach kind,wire_* record* batch* control* crc32c murmur2,\
+ASAN_TESTS  ?= $(wildcard $(foreach kind,wire_* record* batch* control* crc32c murmur2 producer_quick,\
                    tests/unit/test_$(kind).py tests/property/test_$(kind).py))
 
-TWIN_SOURCES := setup.py $(wildcard src/ottla/*/*.pyx src/ottla/*/*.px[di] src/native/*.h)
+TWIN_SOURCES := setup.py $(wildcard $(foreach depth,* */*,src/ottla/$(depth)/*.pyx src/ottla/$(depth)/*.px[di]) src/native/*.h)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test compat-kafka compat-connect kills sim demo check fix bench docs pictures wheels setup-browser fuzz asan lock clean
@@ -167,7 +167,7 @@ $(VENV)/.demo: $(VENV)/.created pyproject.toml $(CONSTRAINTS) $(TWIN_SOURCES)
 $(VENV)/.twins: $(VENV)/.installed $(TWIN_SOURCES)
 	@echo "==> compiled twins (optional: without a C compiler the Python twins run)"
 	@rm -rf build/lib.* build/temp.*
-	@rm -f src/ottla/*/_*.so
+	@rm -f src/ottla/*/_*.so src/ottla/*/*/_*.so
 	@$(PY) setup.py --quiet build_ext --inplace
 	@$(PY) -m tools.twins_built
 	@touch $@

@@ -12,6 +12,7 @@ NATIVE = "src/native"
 TWINS = {
     "ottla.wire._interpreter": ["src/ottla/wire/_interpreter.pyx"],
     "ottla.records._codec": ["src/ottla/records/_codec.pyx"],
+    "ottla.client.producer._quick": ["src/ottla/client/producer/_quick.pyx"],
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-TWINS = ("ottla.wire._interpreter", "ottla.records._codec")
+TWINS = ("ottla.wire._interpreter", "ottla.records._codec", "ottla.client.producer._quick")
 
 
 def pytest_configure() -> None:

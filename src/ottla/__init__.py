@@ -45,7 +45,12 @@ if TYPE_CHECKING:
     from ottla.client.headers import Headers, HeadersLike
     from ottla.client.producer.asynchronous import AsyncProducer, AsyncTransaction
     from ottla.client.producer.config import Partitioner
-    from ottla.client.producer.outgoing import ProducerInterceptor, ProducerRecord, SentBatch
+    from ottla.client.producer.outgoing import (
+        ProducerInterceptor,
+        ProducerRecord,
+        SendingRows,
+        SentBatch,
+    )
     from ottla.client.producer.partitioners import murmur2
     from ottla.client.producer.producer import Producer, Transaction
     from ottla.client.records import (
@@ -157,6 +162,7 @@ __all__ = [
     "RequestError",
     "Results",
     "ScramCredential",
+    "SendingRows",
     "SentBatch",
     "SerContext",
     "Serde",
@@ -249,6 +255,7 @@ _HOMES: Final = {
     "RequestError": "ottla.errors",
     "Results": "ottla.client.admin.outcomes",
     "ScramCredential": "ottla.client.admin.scram",
+    "SendingRows": "ottla.client.producer.outgoing",
     "SentBatch": "ottla.client.producer.outgoing",
     "SerContext": "ottla.client.serdes",
     "Serde": "ottla.client.serdes",

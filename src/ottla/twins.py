@@ -16,14 +16,17 @@ CHOSEN: Final[dict[str, str]] = {}
 """Codec name -> "compiled", or "python (reason)".  `ottla version -v` prints it."""
 
 
-def choose(name: str, *, compiled: str, python: str) -> ModuleType:
-    """Import the `compiled` module, or its `python` twin where it cannot be had."""
+def choose(name: str, *, compiled: str, python: str, needs: str | None = None) -> ModuleType:
+    """Import the `compiled` module, or its `python` twin where it cannot be had.
+
+    `needs` is another compiled module, without which this one cannot be had either.
+    """
     if os.environ.get("OTTLA_PURE"):
         return _announce(name, python, "python (OTTLA_PURE is set)")
     try:
         return _announce(name, compiled, "compiled")
     except ModuleNotFoundError as error:
-        if error.name != compiled:
+        if error.name not in (compiled, needs):
             raise
         return _announce(name, python, "python (the compiled twin was not built)")
 

@@ -30,7 +30,7 @@ def names_of_python(path: Path) -> set[str]:
 
 
 def test_there_are_compiled_modules_at_all() -> None:
-    assert {path.stem for path in CYTHON} == {"_codec", "_interpreter"}
+    assert {path.stem for path in CYTHON} == {"_codec", "_interpreter", "_quick"}
 
 
 @pytest.mark.parametrize("path", CYTHON, ids=lambda path: path.name)

@@ -104,6 +104,11 @@ class ScriptedBroker:
             session.transport.close()
         self._sessions.clear()
 
+    def stop_reading(self) -> None:
+        """Leave what comes where it is, on all connections that there are."""
+        for session in self._sessions:
+            session.transport.pause_reading()
+
     def count(self, request: type[Any]) -> int:
         """How many of these were heard."""
         return sum(isinstance(heard.body, request) for heard in self.heard)

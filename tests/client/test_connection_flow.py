@@ -1,6 +1,8 @@
 """How requests get onto a connection, and who hears that there is room for more."""
 
 import asyncio
+from collections.abc import Callable
+from itertools import pairwise
 
 from ottla.client.engine import Engine
 from ottla.ports import Ports
@@ -82,3 +84,35 @@ def test_listeners_hear_of_room_only_where_there_was_none() -> None:
     with Worlds() as world:
         world.serve(broker)
         world.play(client)
+
+
+def test_what_answers_leave_to_be_done_is_done_once_after_all_that_came_together() -> None:
+    broker = scripted()
+    events: list[str] = []
+
+    async def client(ports: Ports) -> None:
+        asker = engine(ports)
+        await ready(asker)
+        over = asyncio.Event()
+
+        def rest() -> None:
+            events.append("rest")
+            if events.count("told") == 3:
+                over.set()
+
+        def told(answer: object) -> Callable[[], None]:
+            events.append("told")
+            return rest
+
+        for _ in range(3):
+            asker.hand(ListGroupsRequest(), ListGroupsResponse, told, to=1)
+        await over.wait()
+        await asker.close()
+
+    with Worlds() as world:
+        world.serve(broker)
+        world.play(client)
+    assert events.count("told") == 3
+    assert events[-1] == "rest"
+    for before, event in pairwise(events):
+        assert (before, event) != ("rest", "rest"), "once for those that came together"

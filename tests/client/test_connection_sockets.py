@@ -14,7 +14,7 @@ from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, To
 
 VERSION = 9
 BATCH = bytes(range(256)) * 8_000
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000
 
 
 def made(lost: list[OttlaError]) -> Connection:
@@ -78,3 +78,31 @@ def test_who_asked_a_connection_that_breaks_is_told_why_once() -> None:
     told, lost = asyncio.run(asyncio.wait_for(story(), PATIENCE_MS / 1000))
     assert [type(error) for error in told] == [TransportError]
     assert told == lost
+
+
+@pytest.mark.parametrize(("waits", "arrives_whole"), [(False, True), (True, False)])
+def test_closing_in_peace_sends_what_nobody_waits_for_and_nothing_else(
+    waits: bool, arrives_whole: bool
+) -> None:
+    """With acks=0 nobody waits for an answer; who does is told that it may not be written."""
+
+    async def story() -> int:
+        ours, theirs = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(lambda: made([]), sock=ours)
+        if waits:
+            connection.ask(produce(), VERSION, lambda told: None, timeout_ms=PATIENCE_MS)
+        else:
+            connection.tell(produce(), VERSION)
+        assert connection.unsent_bytes > 0, "the system has no room for all of it"
+        connection.close(in_peace=True)
+        theirs.setblocking(False)
+        arrived_bytes = 0
+        while chunk := await loop.sock_recv(theirs, 1 << 16):
+            arrived_bytes += len(chunk)
+        await connection.ended
+        theirs.close()
+        return arrived_bytes
+
+    arrived_bytes = asyncio.run(asyncio.wait_for(story(), PATIENCE_MS / 1000))
+    assert (arrived_bytes > len(BATCH)) is arrives_whole

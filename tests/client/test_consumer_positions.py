@@ -6,7 +6,10 @@ import pyarrow as pa
 import pytest
 
 from ottla.errors import SerializationError
+from ottla.records.control import Marker, build_marker
+from ottla.wire.messages.fetch import PartitionData
 from ottla.wire.registry import ApiKey
+from ottla.wire.schema import replace
 from tests.client.consumer_world import TOPIC, Library, SimulatedConsumer, play, tp
 from tests.client.scripted import SILENCE
 
@@ -54,6 +57,36 @@ def test_what_no_schema_fits_is_not_passed_over() -> None:
         return await offsets(consumer)
 
     assert play(story, Library(1)) == [(0, 0), (0, 1), (0, 2)]
+
+
+class Bookends(Library):
+    """Has nothing but marks of transactions, and never comes to an end."""
+
+    def _data(self, partition: int, offset: int) -> PartitionData:
+        mark = Marker(
+            is_commit=True, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=1
+        )
+        records = build_marker(mark, base_offset=offset, partition_leader_epoch=0)
+        data = super()._data(partition, offset)
+        return replace(
+            data, records=bytes(records), high_watermark=offset + 1, last_stable_offset=offset + 1
+        )
+
+
+@pytest.mark.parametrize("is_arrow", [True, False])
+def test_what_is_no_record_does_not_make_a_poll_last_longer(is_arrow: bool) -> None:
+    library = Bookends(1)
+
+    async def story(consumer: SimulatedConsumer) -> None:
+        await consumer.assign({tp(0): 0})
+        async with asyncio.timeout(2):
+            if is_arrow:
+                assert await consumer.poll_arrow(0.5) is None
+            else:
+                assert not await consumer.poll(0.5)
+
+    play(story, library)
+    assert len(library.fetched) > 2, "there was something to read all the time"
 
 
 def test_what_is_paused_takes_no_room_from_others() -> None:

@@ -26,6 +26,8 @@ from ottla.wire.messages.create_topics import (
 )
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
+PATIENCE_S = 60.0
+
 
 def driver(servers: str, **options: Any) -> Driver:
     config = ClientConfig.of(servers, **options)
@@ -94,21 +96,21 @@ def test_both_faces_are_thin(address: str) -> None:
 
 
 def test_nothing_happens_before_the_first_call(address: str) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())  # some of which may end meanwhile, left by other tests
     client = driver(address)
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
     client.close_blocking()
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
 
 
 def test_the_thread_ends_with_the_client(address: str) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     client = driver(address)
     client.run_blocking(client.engine.connect())
-    assert threading.active_count() == before + 1
+    assert len(set(threading.enumerate()) - before) == 1
     client.close_blocking()
     client.close_blocking()
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
     with pytest.raises(ClosedError):
         client.run_blocking(client.engine.connect())
 
@@ -153,7 +155,7 @@ def test_a_call_that_takes_too_long_is_canceled() -> None:
 
     with pytest.raises(DeadlineError, match=r"not done within 0\.05 s"):
         client.run_blocking(wait_for_ever(), timeout_s=0.05)
-    assert canceled.wait(10)
+    assert canceled.wait(PATIENCE_S)
     client.close_blocking()
 
 
@@ -200,7 +202,7 @@ def test_a_busy_caller_does_not_delay_the_engine(address: str) -> None:
 
         task = asyncio.ensure_future(client.run_async(ask()))
         await asyncio.sleep(0)
-        assert done.wait(10), "the engine waited for the caller's loop"
+        assert done.wait(PATIENCE_S), "the engine waited for the caller's loop"
         await task
         await client.close_async()
 
@@ -226,7 +228,7 @@ def test_what_is_done_last_comes_before_the_end(address: str) -> None:
         await client.engine.ask(ListGroupsRequest(), ListGroupsResponse)
         done.append("flushed")
 
-    client.close_blocking(last=flush(), timeout_s=10)
+    client.close_blocking(last=flush(), timeout_s=PATIENCE_S)
     assert done == ["flushed"]
     client.close_blocking(last=flush())
     assert done == ["flushed"]
@@ -247,9 +249,9 @@ def test_on_a_loop_of_its_own_an_engine_needs_no_thread(address: str) -> None:
     async def main() -> None:
         engine = Engine(ClientConfig.of(address), real_ports())
         client = Driver(engine, SameLoop(engine))
-        before = threading.active_count()
+        before = set(threading.enumerate())
         assert (await client.run_async(engine.connect())).is_known
-        assert threading.active_count() == before
+        assert set(threading.enumerate()) <= before
         with pytest.raises(MisuseError, match="would stop the loop"):
             client.run_blocking(engine.connect())
         await client.close_async()
@@ -298,7 +300,7 @@ def test_ctrl_c_ends_a_call_at_once() -> None:
         try:
             client.run_blocking(wait_for_ever())
         except KeyboardInterrupt:
-            assert ended.wait(10)
+            assert ended.wait(60)
             client.close_blocking()
             print("interrupted")
     """
@@ -310,7 +312,7 @@ def run_script(script: str, *arguments: str) -> str:
         [sys.executable, "-W", "error", "-c", textwrap.dedent(script), *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=2 * PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

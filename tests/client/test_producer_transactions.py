@@ -1,13 +1,19 @@
 """Transactions at a broker that says what a test wants: broken off, refused, interfered with."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ottla.client.records import Batch
 from ottla.errors import DeadlineError, DeniedError, ErrorCode, MisuseError, RequestError
-from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdResponse
 from ottla.wire.messages.produce import ProduceRequest
@@ -175,6 +181,44 @@ def test_after_an_abort_no_partition_is_added_any_more() -> None:
         return broker.count(AddPartitionsToTxnRequest) - asked_count
 
     assert play(story, broker, transactional_id="t") == 0
+
+
+def refused(request: AddPartitionsToTxnRequest, version: int) -> Any:
+    told = AddPartitionsToTxnPartitionResult(
+        partition_index=0, partition_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    )
+    topic = AddPartitionsToTxnTopicResult(name=TOPIC, results_by_partition=(told,))
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=(topic,))
+
+
+@pytest.mark.parametrize("first", [refused, lambda request, version: HANG_UP])
+def test_in_version_1_a_producer_goes_on_after_a_transaction_that_nobody_has_heard_of(
+    first: Callable[[AddPartitionsToTxnRequest, int], Any],
+) -> None:
+    """Its coordinator finds nothing to abort, and says so with an error that is fatal elsewhere."""
+    broker = Taker(1)
+
+    def end(request: EndTxnRequest, version: int) -> Any:
+        if request.committed:
+            return broker.end(request, version)
+        return EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE)
+
+    def add(request: AddPartitionsToTxnRequest, version: int) -> Any:
+        is_first = broker.count(AddPartitionsToTxnRequest) == 1
+        return first(request, version) if is_first else broker.add(request, version)
+
+    broker.handlers |= {ApiKey.ADD_PARTITIONS_TO_TXN: add, ApiKey.END_TXN: end}
+
+    async def story(producer: SimulatedProducer) -> None:
+        producer._core.coordination.features = lambda: {"transaction.version": 1}
+        with pytest.raises((ZeroDivisionError, DeniedError)):
+            await go_wrong(producer, broker, AddPartitionsToTxnRequest)
+        await send_one(producer)
+
+    play(story, broker, transactional_id="t")
+    assert commits(broker) == [False, True]
+    epochs = [t.body.producer_epoch for t in broker.heard if isinstance(t.body, EndTxnRequest)]
+    assert epochs[0] < epochs[1], "what was told of the first one may yet come"
 
 
 async def send_one(producer: SimulatedProducer, batch: Batch[Any, Any] | None = None) -> None:

@@ -1,10 +1,11 @@
 """What a producer waits for, and who wakes it: brokers that come back, ids, room in the buffer."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
-from ottla.errors import DeadlineError, ErrorCode
+from ottla.errors import DeadlineError, DeliveryErrors, ErrorCode
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.registry import ApiKey
@@ -105,3 +106,21 @@ def test_metadata_and_memory_are_waited_for_together_no_longer_than_max_block_ms
 
     took_s = play(story, first, leader, buffer_memory=1_200, max_block_ms=60_000)
     assert took_s == pytest.approx(60, abs=1)
+
+
+@pytest.mark.parametrize("timeout_s", [0.5, 10.0])
+def test_closing_takes_no_longer_than_it_may_although_nobody_acknowledges(timeout_s: float) -> None:
+    broker = Taker(1)
+
+    async def story(producer: SimulatedProducer) -> float:
+        await producer.send(TOPIC, b"a")
+        broker.stop_reading()
+        for _ in range(4):
+            await producer.enqueue(TOPIC, b"x" * 900_000)
+        await asyncio.sleep(1)
+        start_s = now_s()
+        with suppress(DeliveryErrors):
+            await producer.aclose(timeout_s)
+        return now_s() - start_s
+
+    assert timeout_s <= play(story, broker, acks=0) < timeout_s + SOON_S

@@ -22,6 +22,8 @@ import ottla
 from ottla import telemetry
 from ottla.broker.embedded import Broker
 from ottla.client.headers import Headers
+from ottla.client.records import Span
+from ottla.model import TopicPartition
 from ottla.telemetry.contexts import MAX_LINKS, TRACEPARENT, contexts_in, links_to
 
 PATIENCE_S = 60.0
@@ -234,6 +236,16 @@ def test_work_that_raises_is_told_and_goes_on(traces: Traces) -> None:
     (processed,) = traces.named("process")
     assert processed.status.status_code is StatusCode.ERROR
     assert [event.name for event in processed.events] == ["exception"]
+
+
+def test_a_batch_of_which_nothing_is_left_is_processed_all_the_same(traces: Traces) -> None:
+    left = ottla.Batch[Any, Any](spans={TopicPartition("orders", 0): Span(0, 5)})
+    with telemetry.process(left, tracer_provider=traces.provider):
+        pass
+
+    (span,) = traces.named("process")
+    assert span.attributes is not None
+    assert span.attributes["messaging.batch.message_count"] == 0
 
 
 def test_nonsense_in_a_header_is_no_context() -> None:

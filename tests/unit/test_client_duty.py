@@ -129,3 +129,20 @@ def test_who_asks_is_told_whether_an_alarm_rings_by_then() -> None:
         task.cancel()
 
     play(story)
+
+
+def test_a_turn_that_was_taken_meanwhile_is_the_one_that_was_called_for() -> None:
+    async def story() -> None:
+        worker = Worker()
+        task = asyncio.create_task(worker.duty.run())
+        await asyncio.sleep(1)
+        worker.duty.call()
+        worker.duty.turn()
+        await asyncio.sleep(1)
+        assert worker.turns_s == [0, 1]
+        worker.duty.call()
+        await asyncio.sleep(1)
+        assert worker.turns_s == [0, 1, 2]
+        task.cancel()
+
+    play(story)

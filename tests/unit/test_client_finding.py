@@ -199,4 +199,5 @@ def test_counters_count_and_a_snapshot_stands_still() -> None:
         "request-latency-avg": 2.0,
         "request-latency-max": 3.0,
         "request-total": 4,
+        "response-total": 2,
     }

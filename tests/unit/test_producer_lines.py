@@ -12,7 +12,7 @@ from ottla.client.producer.routes import Route, Routes
 from ottla.errors import MisuseError, RequestError, UnknownTopicError
 from ottla.model import TopicPartition
 from ottla.records.batch import Batch
-from ottla.records.builder import build
+from ottla.records.builder import BatchOptions, build, crc_of_body
 from tests.producer_samples import TOPIC, accumulator, add, cluster_of, desk
 
 KEYS = [b"table-%d" % n for n in range(200)]
@@ -245,3 +245,35 @@ def test_a_stamp_is_written_into_a_finished_batch() -> None:
     batch.check_crc()
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (5, 6, 7)
     assert batch.is_transactional
+
+
+def test_the_memory_of_a_built_batch_is_there_for_the_next_unless_somebody_holds_it() -> None:
+    lines = accumulator(batch_bytes=5_000)
+    line = lines.line(TopicPartition(TOPIC, 0))
+    assert lines.spares.take() is None
+    held = [bytearray(build([(0, None, b"v", ())])) for _ in range(2)]
+    for data in held:
+        lines.append_built(line, data, 1, 0, crc_of_body(data))
+        lines.finish(lines.take(line))
+    del data
+    assert lines.spares.take() is None, "both are held here"
+    watched = memoryview(held[0])
+    kept_id = id(held[1])
+    held.clear()
+    spare = lines.spares.take()
+    assert id(spare) == kept_id, "nobody looks into it"
+    assert lines.spares.take() is None
+    watched.release()
+    assert lines.spares.take() is not None
+
+
+def test_a_built_batch_is_sealed_as_any_other() -> None:
+    lines = accumulator(batch_bytes=5_000)
+    line = lines.line(TopicPartition(TOPIC, 0))
+    data = bytearray(build([(0, None, b"v" * 500, ())]))
+    batch = lines.append_built(line, data, 1, 0, crc_of_body(data))
+    batch.made_ready(Stamp(7, 1, 42), BatchOptions())
+    assert batch.data is not None
+    sent = Batch.parse(batch.data)
+    sent.check_crc()
+    assert (sent.producer_id, sent.base_sequence) == (7, 42)

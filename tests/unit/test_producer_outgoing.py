@@ -17,17 +17,15 @@ import ottla
 from ottla.client.producer.config import ProducerConfig
 from ottla.client.producer.delivery import Delivery, Outcome
 from ottla.client.producer.outgoing import (
-    UNSET,
     Outgoing,
     ProducerInterceptor,
     ProducerRecord,
     SentBatch,
     milliseconds,
-    serde_of,
     size_of,
 )
 from ottla.client.producer.settings import ProducerSettings
-from ottla.client.serdes import BYTES, JSON, UTF8, SerContext
+from ottla.client.serdes import BYTES, JSON, UNSET, UTF8, SerContext, serde_of
 from ottla.errors import ConfigError, SerializationError
 from ottla.records.builder import record_size_bound
 

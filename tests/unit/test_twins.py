@@ -56,3 +56,16 @@ def test_a_compiled_twin_that_misses_something_else_is_an_error_not_a_fallback(
     with pytest.raises(ModuleNotFoundError, match="a_module_nobody_has"):
         twins.choose("demo", compiled="broken_twin", python="slow")
     assert "demo" not in twins.CHOSEN
+
+
+def test_a_compiled_twin_that_needs_one_that_was_not_built_is_not_to_be_had_either(
+    both: tuple[ModuleType, ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("twin")
+    (folder / "needy_twin.py").write_text("import the_other_twin\n")
+    monkeypatch.syspath_prepend(folder)
+    chosen = twins.choose("demo", compiled="needy_twin", python="slow", needs="the_other_twin")
+    assert chosen is both[1]
+    assert twins.CHOSEN["demo"] == "python (the compiled twin was not built)"

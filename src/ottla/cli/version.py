@@ -11,7 +11,7 @@ import click
 from ottla import __version__, twins
 from ottla.cli.output import Output, format_option, verbose_option
 
-CHOOSERS: Final = ("ottla.wire.codec", "ottla.records.kernel")
+CHOOSERS: Final = ("ottla.wire.codec", "ottla.records.kernel", "ottla.client.producer.kernel")
 """The modules that choose between a compiled twin and a readable one when they are imported."""
 
 

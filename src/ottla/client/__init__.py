@@ -16,6 +16,7 @@ can ask), then whatever they are made of, from the top:
     handshake    ApiVersions and SASL, the first words on it
     retries      deadlines, and doing again what failed
     duty         work that is done whenever there may be something to do
+    bell         how threads have something done in a loop of another
 
 Pure machines, tested without a loop: `metadata` and `cluster_view` (topics, leaders, epochs),
 `coordinators`, `node_state` (states, back-off, least loaded), `backoff`, `versions`, `sasl`,
@@ -26,7 +27,7 @@ How a client is put together:
 
     config = ProducerConfig.of(bootstrap_servers, **options)    # names of both kinds; ConfigError
     engine = Engine(config, real_ports(), client_id=next_client_id("producer"),
-                    creates_topics=True, topic_idle_ms=config.metadata_max_idle_ms)
+                    topic_idle_ms=config.metadata_max_idle_ms)
     driver = Driver(engine)                                      # no thread, no socket yet
     driver.run_blocking(engine.connect())                        # `__enter__`
     await driver.run_async(engine.connect())                     # `__aenter__`

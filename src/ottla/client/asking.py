@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ottla.client.backoff import Backoff
 from ottla.client.config import ClientConfig
-from ottla.client.connection import Connection
+from ottla.client.connection import After, Connection
 from ottla.client.links import MAIN
 from ottla.client.ports import ClientPorts
 from ottla.client.retries import repeat
@@ -83,14 +83,14 @@ class Asker:
         `TransportError` if the node is not ready any more.
         """
         connection = self._ready(to, lane)
-        version = _version(connection, _api(request, answer), None, max_version)
+        version = connection.pick(_api(request, answer), None, max_version)
         return self._sent(connection, request, version, timeout_ms)
 
     def hand(
         self,
         request: Any,
         answer: type[A],
-        then: Callable[[A | OttlaError], None],
+        then: Callable[[A | OttlaError], After | None],
         *,
         to: int,
         timeout_ms: int | None = None,
@@ -100,17 +100,18 @@ class Asker:
         """Like `post`, and `then` is called with the answer, or the error, as soon as it is there.
 
         That is at once, in the middle of reading: it saves two turns of the loop for each request
-        of those who send many.  Raises what `post` raises, and then does not call `then`.
+        of those who send many.  What it returns is called when the reading is over.  Raises what
+        `post` raises, and then does not call `then`.
         """
         connection = self._ready(to, lane)
-        version = _version(connection, _api(request, answer), None, max_version)
+        version = connection.pick(_api(request, answer), None, max_version)
         limit_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         connection.ask(request, version, then, timeout_ms=limit_ms)
 
     def tell(self, request: Any, *, to: int, max_version: int | None = None) -> None:
         """Like `post`, for a request that is never answered: a Produce with acks=0."""
         connection = self._ready(to, MAIN)
-        connection.tell(request, _version(connection, _api(request), None, max_version))
+        connection.tell(request, connection.pick(_api(request), None, max_version))
 
     async def ask(
         self,
@@ -144,7 +145,7 @@ class Asker:
         self.check_open()
         connection = await self._routed.connection(to, lane)
         await connection.room()
-        version = _version(connection, _api(request, answer), min_version, max_version)
+        version = connection.pick(_api(request, answer), min_version, max_version)
         got: A = await self._sent(connection, request, version, timeout_ms)
         return got
 
@@ -236,7 +237,3 @@ def _api(request: Any, answer: type[Any] | None = None) -> Api:
     of = api_for(type(request))
     assert answer is None or answer is of.response, f"{answer} does not answer {of.name}"
     return of
-
-
-def _version(connection: Connection, of: Api, low: int | None, high: int | None) -> int:
-    return connection.versions.pick(of, min_version=low, max_version=high, broker=connection.name)

@@ -6,7 +6,7 @@ costs nearly as much as what is read into it: the kernel fills it with zeros, pa
 """
 
 from sys import getrefcount
-from typing import ClassVar, Final
+from typing import Final
 
 from ottla.wire.frame import SpareBuffers, scratch_buffer
 
@@ -14,8 +14,14 @@ MAX_KEPT: Final = 6
 """What a consumer of one partition has at once: three answers that wait, one that is read, one that
 arrives, and one that the caller still holds."""
 
-ANSWER_BYTES: Final = 2 * 1024 * 1024 + 64 * 1024
+HEAD_BYTES: Final = 64 * 1024
+"""What an answer may have beside its records."""
+
+ANSWER_BYTES: Final = 2 * 1024 * 1024 + HEAD_BYTES
 """The largest answer about one partition with default settings, and some more."""
+
+MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024 + HEAD_BYTES
+"""The same for larger settings: what is kept has a limit."""
 
 _LEAST_BYTES: Final = 64 * 1024
 """Smaller buffers come from memory that the process has already."""
@@ -40,29 +46,25 @@ class ViewedBuffers(SpareBuffers):
 
     __slots__ = ("_kept",)
 
-    trusted_bytes: ClassVar[int] = ANSWER_BYTES
-
-    def __init__(self) -> None:
+    def __init__(self, answer_bytes: int = ANSWER_BYTES) -> None:
+        """Buffers are for answers up to `answer_bytes`; larger ones get a new one each."""
         super().__init__()
         self._kept: list[bytearray] = []
+        self.trusted_bytes = min(answer_bytes, MAX_ANSWER_BYTES)
 
     def take(self, size_bytes: int) -> memoryview:
         """A buffer of at least `size_bytes`, with anything in it."""
-        if not _LEAST_BYTES <= size_bytes <= ANSWER_BYTES:
+        if not _LEAST_BYTES <= size_bytes <= self.trusted_bytes:
             return scratch_buffer(size_bytes)
         for kept in self._kept:
             if getrefcount(kept) == _HELD_HERE:
-                return _aligned(kept)
+                return memoryview(kept)[len(kept) - self.trusted_bytes :]
         if len(self._kept) == MAX_KEPT:
             return scratch_buffer(size_bytes)
-        made = scratch_buffer(ANSWER_BYTES)
+        made = scratch_buffer(self.trusted_bytes)
         assert isinstance(made.obj, bytearray)
         self._kept.append(made.obj)
         return made
 
     def give_back(self, buffer: memoryview) -> None:
         """Somebody may still view it: `take` finds out."""
-
-
-def _aligned(kept: bytearray) -> memoryview:
-    return memoryview(kept)[len(kept) - ANSWER_BYTES :]

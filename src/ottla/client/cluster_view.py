@@ -119,6 +119,15 @@ class ClusterView:
             return None
         return Leader(found.leader_id, found.leader_epoch)
 
+    def leader_id(self, tp: TopicPartition) -> int | None:
+        """As `leader`, for who asks before every request, and for nothing else."""
+        topic, partition = tp
+        view = self.topics.get(topic)
+        if view is None or not 0 <= partition < len(view.partitions):
+            return None
+        node_id = view.partitions[partition].leader_id
+        return node_id if node_id in self.nodes else None
+
 
 def partition_view(told: MetadataResponsePartition) -> PartitionView:
     """A partition, as a broker told of it."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ottla.client.addresses import DEFAULT_BOOTSTRAP, Address, parse_bootstrap
+from ottla.client.buffers import ANSWER_BYTES
 from ottla.config import (
     INT32_MAX,
     MIB,
@@ -286,6 +287,11 @@ class ClientConfig:
     def addresses(self) -> list[Address]:
         """`bootstrap.servers`, parsed."""
         return parse_bootstrap(self.bootstrap_servers)
+
+    @property
+    def usual_answer_bytes(self) -> int:
+        """Up to which size an answer is nothing special; see `ottla.client.buffers`."""
+        return ANSWER_BYTES
 
     @property
     def uses_sasl(self) -> bool:

@@ -20,8 +20,8 @@ from ottla.client.tls import refusal
 from ottla.client.versions import BrokerVersions
 from ottla.errors import OttlaError, TransportError, WireError
 from ottla.values import dataclass
-from ottla.wire.frame import SIZE, FrameReader, Part
-from ottla.wire.header import decode_response, encode_request
+from ottla.wire.frame import FrameReader, Part
+from ottla.wire.header import client_words, decode_response, encode_framed_request
 from ottla.wire.registry import Api, api_for
 
 _HIGH_WATER_BYTES: Final = 1024 * 1024
@@ -32,8 +32,11 @@ _MAX_PARTS: Final = 1024
 
 _CORRELATION_MASK: Final = 0x7FFF_FFFF
 
-Then = Callable[[Any], None]
-"""What is called with the body of an answer, or with the `OttlaError` that tells why none came."""
+After = Callable[[], None]
+Then = Callable[[Any], After | None]
+"""What is called with the body of an answer, or with the `OttlaError` that tells why none came.  If
+it returns something, that is called when all answers that came together are told, and once if
+several return the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +66,7 @@ class _Waiting(NamedTuple):
     then: Then
     sent_s: float
     timeout_ms: int
-
-    @property
-    def deadline_s(self) -> float:
-        return self.sent_s + self.timeout_ms / 1000
+    deadline_s: float
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -83,6 +83,8 @@ class Connection(asyncio.BufferedProtocol):
         """Whether nothing but authentication may be sent now."""
         self.last_used_s = 0.0
         self._options = options
+        self._client = client_words(options.client_id)
+        self._picked: dict[tuple[type[Any], int | None, int | None], int] = {}
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._frames = FrameReader(options.scratch, options.max_answer_bytes, options.buffers)
@@ -170,13 +172,29 @@ class Connection(asyncio.BufferedProtocol):
         """
         of = api_for(type(body))
         correlation_id = self._send(body, version)
-        sent = _Waiting(correlation_id, of, version, then, self.last_used_s, timeout_ms)
-        self._waiting.append(sent)
-        self._watch(sent.deadline_s)
+        sent_s = self.last_used_s
+        deadline_s = sent_s + timeout_ms / 1000
+        self._waiting.append(
+            _Waiting(correlation_id, of, version, then, sent_s, timeout_ms, deadline_s)
+        )
+        if self._alarm is None or self._alarm.when() > deadline_s:
+            self._watch(deadline_s)
 
     def tell(self, body: Any, version: int) -> None:
         """Send a request that is never answered: a Produce with acks=0."""
         self._send(body, version)
+
+    def pick(self, of: Api, low: int | None = None, high: int | None = None) -> int:
+        """The version in which to ask; see `BrokerVersions.pick`.
+
+        It is the same each time: a broker says once what it speaks.
+        """
+        asked = (of.request, low, high)
+        version = self._picked.get(asked)
+        if version is None:
+            version = self.versions.pick(of, min_version=low, max_version=high, broker=self.name)
+            self._picked[asked] = version
+        return version
 
     def hold(self) -> None:
         """Let nobody send before `release`."""
@@ -213,7 +231,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_used_s = self._loop.time()
         transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         socket = transport.get_extra_info("socket")
-        self._size_buffers(socket)
+        _size_buffers(socket, self._options)
         if socket is not None and transport.get_extra_info("sslcontext") is None:
             self._descriptor = socket.fileno()
 
@@ -229,13 +247,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._options.metrics.count("incoming-byte-total", nbytes)
+        rest: dict[After, None] = {}
         try:
             for frame in self._frames.buffer_updated(nbytes):
-                self._take(self._owned(frame))
+                after = self._take(self._owned(frame))
+                if after is not None:
+                    rest[after] = None
             if self._frames.fault is not None:
                 raise self._frames.fault
         except WireError as error:
             self.close(WireError(f"{self.name}: {error}"))
+        for after in rest:
+            after()
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f": {exc}" if exc else ""
@@ -250,37 +273,18 @@ class Connection(asyncio.BufferedProtocol):
         self._check_open()
         assert self._transport is not None
         self._last_correlation_id = (self._last_correlation_id + 1) & _CORRELATION_MASK
-        parts = encode_request(
-            body,
-            version,
-            correlation_id=self._last_correlation_id,
-            client_id=self._options.client_id,
-        )
-        size_bytes = sum(map(len, parts))
+        frame = encode_framed_request(body, version, self._last_correlation_id, self._client)
+        size_bytes = sum(map(len, frame))
         self.last_used_s = self._loop.time()
-        self._options.metrics.count("request-total")
-        self._options.metrics.count("outgoing-byte-total", SIZE.size + size_bytes)
-        self._write([SIZE.pack(size_bytes), *parts], SIZE.size + size_bytes)
+        self._options.metrics.asked(size_bytes)
+        _write(self._transport, self._descriptor, frame, size_bytes)
         return self._last_correlation_id
-
-    def _write(self, frame: Sequence[Part], size_bytes: int) -> None:
-        """Send a frame, in one call where the system takes all of it."""
-        assert self._transport is not None
-        sent_bytes = 0
-        is_first = self._descriptor >= 0 and not self._transport.get_write_buffer_size()
-        if is_first and len(frame) <= _MAX_PARTS:
-            # The transport would copy the parts, or the broker read each of them by itself.  What
-            # keeps the system from taking them, the transport finds out for itself.
-            with suppress(OSError):
-                sent_bytes = os.writev(self._descriptor, frame)
-        if sent_bytes < size_bytes:
-            self._transport.writelines(_without(frame, sent_bytes))
 
     def _owned(self, frame: memoryview) -> bytes | memoryview:
         """A frame that nobody overwrites: the scratch buffer is filled again by the next bytes."""
         return bytes(frame) if frame.obj is self._options.scratch.obj else frame
 
-    def _take(self, frame: bytes | memoryview) -> None:
+    def _take(self, frame: bytes | memoryview) -> After | None:
         if not self._waiting:
             raise WireError("an answer to no question")
         waiting = self._waiting[0]
@@ -292,12 +296,13 @@ class Connection(asyncio.BufferedProtocol):
         had_room = self.has_room
         self._waiting.popleft()
         self.last_used_s = self._loop.time()
-        self._options.metrics.count("response-total")
         self._options.metrics.answered((self.last_used_s - waiting.sent_s) * 1000)
-        self._throttle(getattr(body, "throttle_time_ms", 0))
-        waiting.then(body)
+        if throttle_time_ms := getattr(body, "throttle_time_ms", 0):
+            self._throttle(throttle_time_ms)
+        after = waiting.then(body)
         if self._queue or not had_room:
             self._admit()
+        return after
 
     def _throttle(self, throttle_time_ms: int) -> None:
         if throttle_time_ms > 0:
@@ -317,10 +322,8 @@ class Connection(asyncio.BufferedProtocol):
             self._options.on_room()
 
     def _watch(self, deadline_s: float) -> None:
-        """Look then for answers that are late, if we do not look before."""
+        """Look then for answers that are late, and not later."""
         if self._alarm is not None:
-            if self._alarm.when() <= deadline_s:
-                return
             self._alarm.cancel()
         self._alarm = self._loop.call_at(deadline_s, self._look)
 
@@ -357,16 +360,42 @@ class Connection(asyncio.BufferedProtocol):
             _refuse(self._queue.popleft(), reason)
         self._on_lost(reason)
 
-    def _size_buffers(self, socket: Any) -> None:
-        """Set the sizes that were asked for, where there is a real socket."""
-        if socket is None:
-            return
-        from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET
 
-        if self._options.send_buffer_bytes >= 0:
-            socket.setsockopt(SOL_SOCKET, SO_SNDBUF, self._options.send_buffer_bytes)
-        if self._options.receive_buffer_bytes >= 0:
-            socket.setsockopt(SOL_SOCKET, SO_RCVBUF, self._options.receive_buffer_bytes)
+def _size_buffers(socket: Any, options: ConnectionOptions) -> None:
+    """Set the sizes that were asked for, where there is a real socket."""
+    if socket is None:
+        return
+    from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET
+
+    if options.send_buffer_bytes >= 0:
+        socket.setsockopt(SOL_SOCKET, SO_SNDBUF, options.send_buffer_bytes)
+    if options.receive_buffer_bytes >= 0:
+        socket.setsockopt(SOL_SOCKET, SO_RCVBUF, options.receive_buffer_bytes)
+
+
+def _write(
+    transport: asyncio.Transport, descriptor: int, frame: Sequence[Part], size_bytes: int
+) -> None:
+    """Send a frame, in one call where the system takes all of it.
+
+    `descriptor` is that of the socket, or -1 where bytes may not be written to it as they are.
+    """
+    sent_bytes = 0
+    is_first = descriptor >= 0 and not transport.get_write_buffer_size()
+    if is_first and len(frame) <= _MAX_PARTS:
+        # The transport would copy the parts, or the broker read each of them by itself.  What
+        # keeps the system from taking them, the transport finds out for itself.
+        with suppress(OSError):
+            sent_bytes = os.writev(descriptor, frame)
+    if sent_bytes == size_bytes:
+        return
+    rest = _without(frame, sent_bytes)
+    if descriptor < 0:
+        transport.writelines(rest)
+        return
+    for part in rest:
+        # One by one, and as views: Python 3.11 would join them, and copy what is left twice.
+        transport.write(memoryview(part))
 
 
 def _without(frame: Sequence[Part], sent_bytes: int) -> list[Part]:

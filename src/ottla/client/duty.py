@@ -48,7 +48,7 @@ class Duty:
         """Have a turn soon; calls before it are one."""
         if not self._is_called and self._loop is not None:
             self._is_called = True
-            self._loop.call_soon(self.turn)
+            self._loop.call_soon(self._come)
 
     def turn(self) -> None:
         """Work now.  Does nothing before `run`, or after its end."""
@@ -62,8 +62,12 @@ class Duty:
         else:
             self._plan(due_s)
 
+    def _come(self) -> None:
+        if self._is_called:  # and nobody took a turn meanwhile
+            self.turn()
+
     def _plan(self, due_s: float | None) -> None:
-        if due_s is None:
+        if due_s is None or (self._alarm is not None and self._alarm.when() <= due_s):
             return
         assert self._loop is not None
         due_s = max(due_s, self._loop.time() + _LEAST_DELAY_S)

@@ -23,7 +23,7 @@ from ottla.client.config import ClientConfig
 from ottla.client.connection import ConnectionOptions
 from ottla.client.coordinators import Coordinated, Coordinators
 from ottla.client.keeper import MetadataKeeper
-from ottla.client.link import Link, LinkContext
+from ottla.client.link import SEND_TIMEOUT_S, Link, LinkContext
 from ottla.client.links import Links
 from ottla.client.metadata import Metadata, MetadataPolicy
 from ottla.client.metrics import Metrics
@@ -74,6 +74,8 @@ class Engine(Asker):
         self._features: Mapping[str, int] = {}
         self._features_epoch = -1
         self._listeners: list[Callable[[], None]] = []
+        self.send_timeout_s = SEND_TIMEOUT_S
+        """How long brokers have, when we close, to read what they need not answer."""
 
     # Its life.
 
@@ -135,7 +137,7 @@ class Engine(Asker):
         if self._router is not None:
             assert self._failure is not None
             self._router.close()
-            await self._router.links.close(self._failure)
+            await self._router.links.close(self._failure, self.send_timeout_s)
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run a task of the client until it ends or the client is closed.
@@ -221,7 +223,7 @@ class Engine(Asker):
                 send_buffer_bytes=config.send_buffer_bytes,
                 receive_buffer_bytes=config.receive_buffer_bytes,
                 scratch=scratch_buffer(),
-                buffers=ViewedBuffers(),
+                buffers=ViewedBuffers(config.usual_answer_bytes),
                 metrics=self.metrics,
                 on_room=self._changed,
             ),

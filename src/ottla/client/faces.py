@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from ottla.client.bell import call_soon_in
 from ottla.client.engine import Engine
 from ottla.errors import ClosedError, DeadlineError, MisuseError
 
@@ -77,6 +78,7 @@ class OwnThread:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: LoopThread | None = None
+        self._call_soon: Callable[[Callable[[], object]], object] = _nowhere
         self._pid = os.getpid()
         self._is_closed = False
 
@@ -103,7 +105,9 @@ class OwnThread:
 
     def call_soon(self, act: Callable[[], object]) -> None:
         # Callbacks on the I/O thread may do this: nobody waits for it.
-        (self._loop or self._running()).call_soon_threadsafe(act)
+        if self._loop is None:
+            self._running()
+        self._call_soon(act)
 
     async def close(self) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self.close_blocking)
@@ -142,12 +146,17 @@ class OwnThread:
             if self._loop is None:
                 self._pid = os.getpid()
                 loop = asyncio.new_event_loop()
+                self._call_soon = call_soon_in(loop)
                 self._thread = LoopThread(self._name, loop)
                 # It waits for nothing, and so is over before the first work that is submitted
                 # begins.
                 asyncio.run_coroutine_threadsafe(self._engine.start(), loop)
                 self._loop = loop
             return self._loop
+
+
+def _nowhere(act: Callable[[], object]) -> None:
+    raise AssertionError("there is no loop yet")
 
 
 class _Begun(Future[T]):

@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 _END_TIMEOUT_S: Final = 1.0
 """How long a socket may take to close; the system does it in the next turn of the loop."""
 
-_SEND_TIMEOUT_S: Final = 30.0
-"""How long a broker has to read what it need not answer, when we close."""
+SEND_TIMEOUT_S: Final = 30.0
+"""How long a broker has to read what it need not answer, when we close; others may say less."""
 
 _TLS_HINT: Final = " (does the broker speak TLS there?)"
 
@@ -162,13 +162,13 @@ class Link:
         self._stop_renewal()
         self._stop_pause()
 
-    async def ended(self) -> None:
+    async def ended(self, send_timeout_s: float = SEND_TIMEOUT_S) -> None:
         """Wait until everything that belonged to a closed link is gone, its socket too."""
         tasks = {task for task in (self._opening, self._renewing) if task is not None}
         waits = tasks | {connection.ended for connection in self._ending}
         if waits:
             is_owed = any(connection.unsent_bytes for connection in self._ending)
-            await asyncio.wait(waits, timeout=_SEND_TIMEOUT_S if is_owed else _END_TIMEOUT_S)
+            await asyncio.wait(waits, timeout=send_timeout_s if is_owed else _END_TIMEOUT_S)
         for connection in self._ending:
             if unsent_bytes := connection.unsent_bytes:
                 log.warning("%s: %d bytes were not sent: it does not read", self.node, unsent_bytes)

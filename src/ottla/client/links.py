@@ -11,12 +11,15 @@ from typing import Any, Final, NamedTuple
 from ottla.client.addresses import Address
 from ottla.client.cluster_view import ClusterView, Node
 from ottla.client.connection import Connection
-from ottla.client.link import Link, LinkContext
+from ottla.client.link import SEND_TIMEOUT_S, Link, LinkContext
 from ottla.client.node_state import Load, State, least_loaded
 from ottla.errors import ConnectError, OttlaError
 
 MAIN: Final = ""
 """The lane of everything that has no lane of its own."""
+
+_THIS_MACHINE: Final = "localhost"
+_LOOPBACK: Final = frozenset({_THIS_MACHINE, "127.0.0.1", "::1"})
 
 
 class LinkKey(NamedTuple):
@@ -57,18 +60,18 @@ class Links:
         Raises `ConnectError`, with every reason, if none of them can be reached now, and at once
         what no other node would change (credentials, certificates).
         """
-        failures: dict[int, OttlaError] = {}
+        failures: dict[int, tuple[Node, OttlaError]] = {}
         while True:
             nodes = self._candidates(cluster, failures)
             if not nodes:
-                raise _joined(list(failures.values()))
+                raise all_reasons(failures.values())
             link = await self._choose(nodes)
             try:
                 return await link.opened()
             except ConnectError as error:
                 if not error.retriable:
                     raise
-                failures[link.node.node_id] = error
+                failures[link.node.node_id] = (link.node, error)
 
     def adopt(self, cluster: ClusterView) -> None:
         """Nodes became known: connections that were made to bootstrap from now belong to them."""
@@ -111,12 +114,12 @@ class Links:
             if which(link.node):
                 link.close(reason, forever=False)
 
-    async def close(self, reason: OttlaError) -> None:
+    async def close(self, reason: OttlaError, send_timeout_s: float = SEND_TIMEOUT_S) -> None:
         """Close everything, for ever; return when the sockets are closed."""
         links = list(self._links.values())
         for link in links:
             link.close(reason)
-        await asyncio.gather(*(link.ended() for link in links))
+        await asyncio.gather(*(link.ended(send_timeout_s) for link in links))
 
     def _candidates(self, cluster: ClusterView, failed: Iterable[int]) -> list[Node]:
         """Nodes that did not fail yet: known ones, then addresses to bootstrap from."""
@@ -147,7 +150,12 @@ class Links:
         return link.load
 
 
-def _joined(failures: Sequence[OttlaError]) -> OttlaError:
-    if len(failures) == 1:
-        return failures[0]
-    return ConnectError("; ".join(map(str, failures)))
+def all_reasons(failures: Iterable[tuple[Node, OttlaError]]) -> OttlaError:
+    """Every reason, once: a broker and the address to begin with are often the same place."""
+    told: dict[tuple[str, int, str], OttlaError] = {}
+    for node, error in failures:
+        host = _THIS_MACHINE if node.host in _LOOPBACK else node.host
+        told.setdefault((host, node.port, str(error).removeprefix(f"{node}: ")), error)
+    if len(told) == 1:
+        return next(iter(told.values()))
+    return ConnectError("; ".join(map(str, told.values())))

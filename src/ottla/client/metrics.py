@@ -26,11 +26,19 @@ class Metrics:
         """Tell how much of something there is now."""
         self._values[name] = value
 
+    def asked(self, size_bytes: int) -> None:
+        """A request was sent."""
+        values = self._values
+        values["request-total"] += 1
+        values["outgoing-byte-total"] += size_bytes
+
     def answered(self, latency_ms: float) -> None:
         """A request was answered after so long."""
+        self._values["response-total"] += 1
         self._latency_count += 1
         self._latency_sum_ms += latency_ms
-        self._latency_max_ms = max(self._latency_max_ms, latency_ms)
+        if latency_ms > self._latency_max_ms:
+            self._latency_max_ms = latency_ms
 
     def snapshot(self) -> dict[str, float]:
         """Name -> value, of everything that happened or was told."""

@@ -5,10 +5,11 @@ both directions and in all serdes here but JSON's values, where it stays null to
 never turned into text.  Whatever a serde raises reaches the user as `SerializationError`.
 """
 
-import json
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from ottla.client.headers import Headers
+from ottla.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,14 +72,25 @@ class Utf8:
 class Json:
     """Anything that JSON can say, as compact UTF-8; `None` is null, not the text `null`."""
 
-    def __init__(self) -> None:
-        self._encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
     def dumps(self, value: Any, ctx: SerContext, /) -> bytes | None:
-        return None if value is None else self._encode(value).encode()
+        if value is None:
+            return None
+        encode, _ = _json()
+        return encode(value).encode()
 
     def loads(self, data: bytes | None, ctx: SerContext, /) -> Any:
-        return None if data is None else json.loads(data)
+        if data is None:
+            return None
+        _, loads = _json()
+        return loads(data)
+
+
+@cache
+def _json() -> "tuple[Callable[[Any], str], Callable[[bytes], Any]]":
+    """How to write and to read it; imported by those who do."""
+    import json
+
+    return json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode, json.loads
 
 
 BYTES: Final[Serde[bytes | None]] = Bytes()
@@ -153,3 +165,25 @@ class Functions(Generic[T]):
     def loads(self, data: bytes | None, ctx: SerContext, /) -> T:
         assert self._loads is not None, "this serde only writes"
         return self._loads(data)
+
+
+UNSET: Final[Any] = object()
+"""For a serde that was not given."""
+
+
+def serde_of(
+    field: str, serde: Any, serializer: "Callable[[Any], bytes | None] | None"
+) -> Serde[Any]:
+    """The serde that was asked for, as one or as a function."""
+    if serializer is not None:
+        if serde is not UNSET:
+            raise ConfigError(f"give {field}_serde or {field}_serializer, not both")
+        if not callable(serializer):
+            raise ConfigError(f"{field}_serializer = {serializer!r} is not a function")
+        return Functions(dumps=serializer)
+    if serde is UNSET:
+        return BYTES
+    if not callable(getattr(serde, "dumps", None)):
+        raise ConfigError(f"{field}_serde = {serde!r} has no method dumps")
+    made: Serde[Any] = serde
+    return made

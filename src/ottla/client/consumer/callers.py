@@ -12,6 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
+from ottla.client.bell import call_soon_in
 from ottla.client.faces import Driver, Work
 from ottla.errors import MisuseError
 
@@ -100,11 +101,12 @@ class AsyncCaller:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._call_soon: Callable[[Callable[[], object]], object] | None = None
         self._is_rung = False
         self._listening: asyncio.Future[None] | None = None
 
     async def run(self, work: Work[T], timeout_s: float | None = None) -> T:
-        self._loop = asyncio.get_running_loop()
+        self._at(asyncio.get_running_loop())
         async with asyncio.timeout(timeout_s):
             return await self._driver.run_async(work)
 
@@ -113,10 +115,11 @@ class AsyncCaller:
 
     async def listen(self, timeout_s: float) -> None:
         # A bare future and a timer: `asyncio.timeout` and an Event cost three times as much.
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        self._at(loop)
         if not self._is_rung:
-            self._listening = self._loop.create_future()
-            alarm = self._loop.call_later(timeout_s, self._wake)
+            self._listening = loop.create_future()
+            alarm = loop.call_later(timeout_s, self._wake)
             try:
                 await self._listening
             finally:
@@ -129,11 +132,15 @@ class AsyncCaller:
             await returned
 
     def ring(self) -> None:
-        loop = self._loop
-        if loop is None:
+        if self._loop is None or self._call_soon is None:
             self._is_rung = True  # nobody listens yet
-        elif not loop.is_closed():
-            loop.call_soon_threadsafe(self._hear)
+        elif not self._loop.is_closed():
+            self._call_soon(self._hear)
+
+    def _at(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop is not self._loop:
+            self._call_soon = call_soon_in(loop)
+            self._loop = loop
 
     def _hear(self) -> None:
         self._is_rung = True

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from ottla.client.buffers import ANSWER_BYTES, HEAD_BYTES
 from ottla.client.config import ClientConfig, plug, tuple_of
 from ottla.config import KIB, MIB, MINUTE_MS, SECOND_MS, Kind, setting
 from ottla.errors import ConfigError
@@ -196,6 +197,10 @@ class ConsumerConfig(ClientConfig):
             raise ConfigError("group.instance.id needs a group.id")
         if self.group_id == "":
             raise ConfigError("group.id is empty; leave it out, or name a group")
+
+    @property
+    def usual_answer_bytes(self) -> int:
+        return max(ANSWER_BYTES, self.max_partition_fetch_bytes + HEAD_BYTES)
 
     @property
     def is_committed_only(self) -> bool:

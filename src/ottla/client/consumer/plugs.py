@@ -4,10 +4,13 @@ All of them are called in the caller's thread, inside `poll`, `commit` or `close
 """
 
 from collections.abc import Awaitable, Collection, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.client.records import Batch, Offsets
 from ottla.model import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class RebalanceListener:
@@ -41,6 +44,13 @@ class ConsumerInterceptor:
     def on_consume(self, batch: Batch[Any, Any]) -> Batch[Any, Any]:
         """Called with what `poll` is about to return; returns what it shall return."""
         return batch
+
+    def on_consume_arrow(self, rows: "pa.RecordBatch") -> "pa.RecordBatch":
+        """Called with what `poll_arrow` is about to return; returns what it shall return.
+
+        Who returns other rows keeps the metadata of their schema: it says what to commit.
+        """
+        return rows
 
     def on_commit(self, offsets: Offsets) -> None:
         """Called when offsets were committed."""

@@ -102,9 +102,8 @@ class Reading:
         limit = _limit(max_records, ARROW_RECORDS)
         with self.entered():
             await self._begin()
-            if not await self._something(self._deadline(timeout_s)):
-                return None
-            while True:
+            deadline_s = self._deadline(timeout_s)
+            while await self._something(deadline_s):
                 try:
                     taken = self._shelf.take_batches(limit)
                 finally:
@@ -117,9 +116,8 @@ class Reading:
                         self._wake()
                         raise
                     self._count(rows.num_rows)
-                    return rows
-                if not await self._something(self._deadline(timeout_s)):
-                    return None
+                    return self.turns.intercepted_arrow(rows)
+        return None
 
     async def next_cursor(self) -> Cursor | None:
         """What a loop over records goes on with; None when the consumer was stopped."""

@@ -6,7 +6,7 @@ Of partitions that are lost, nothing is: they may be somebody else's by now.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.consumer.callers import Caller
 from ottla.client.consumer.core import Core
@@ -16,6 +16,9 @@ from ottla.client.consumer.progress import Progress
 from ottla.client.records import Batch, OffsetAndMetadata
 from ottla.errors import OttlaError
 from ottla.model import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +158,15 @@ class Turns:
                 log.exception("interceptor %r failed", interceptor)
         return batch
 
+    def intercepted_arrow(self, rows: "pa.RecordBatch") -> "pa.RecordBatch":
+        """What interceptors make of rows; not all of them need to be interested."""
+        for interceptor in self._core.config.interceptors:
+            try:
+                rows = getattr(interceptor, "on_consume_arrow", _as_they_are)(rows)
+            except Exception:
+                log.exception("interceptor %r failed", interceptor)
+        return rows
+
     def tell_committed(self, offsets: Offsets) -> None:
         """Tell interceptors of a commit that worked."""
         for interceptor in self._core.config.interceptors:
@@ -171,3 +183,8 @@ class Turns:
 
 def _sorted(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     return sorted(partitions)
+
+
+def _as_they_are(rows: "pa.RecordBatch") -> "pa.RecordBatch":
+    """For an interceptor that is not interested."""
+    return rows

@@ -3,6 +3,7 @@
 Where to start: `producer` and `asynchronous` (the two faces), then `core`, what is behind them in
 the caller's thread, and `pump`, which moves batches on the I/O thread.
 
+    quick           plain bytes straight into an open batch; compiled, where  kernel  finds that
     outgoing        interceptors, serdes, headers: what a program sends -> bytes
     routes          topic -> the lines of its partitions; partitioners chooses one
     lines           batches that wait, one line for each partition, and the memory they share

@@ -6,6 +6,7 @@ caller's thread, each as large as a request allows, and get their numbers when t
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Condition
@@ -14,15 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.client.producer.core import Core
 from ottla.client.producer.delivery import NO_OFFSET, Delivery
 from ottla.client.producer.lines import Line
+from ottla.client.producer.outgoing import SendingRows
 from ottla.client.producer.partitioners import murmur2
 from ottla.client.producer.pump import batch_options
 from ottla.client.producer.routes import Route
 from ottla.errors import DeliveryError, OttlaError
 from ottla.records.arrow import COLUMN_NAMES, from_arrow, murmur2_of, pyarrow
+from ottla.records.builder import crc_of_body
 from ottla.records.shapes import BATCH_HEADER_BYTES, MAX_RECORD_OVERHEAD_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger(__name__)
 
 _FORMATS: Final = ("bytes", "json", "arrow")
 _POSITIVE: Final = 0x7FFF_FFFF
@@ -48,7 +53,39 @@ def send_arrow(
     """Put the rows into batches, and those into lines; see `Producer.send_arrow`."""
     rows = _as_records(data, key, value, value_format)
     wanted = None if partition is None else _partitions(core, route, data, partition, value_format)
-    sent = Sent()
+    sending = SendingRows(route.topic, rows)
+    if core.config.interceptors:
+        rows = _intercepted(core.config.interceptors, sending)
+    sent = Sent(sending.listeners)
+    try:
+        _put(core, route, rows, wanted, sent)
+    except Exception as error:
+        sent.tell(error)  # the future is nobody's
+        raise
+    sent.complete()
+    return sent.future
+
+
+def _intercepted(interceptors: Sequence[Any], sending: SendingRows) -> Any:
+    """What interceptors make of the rows."""
+    for interceptor in interceptors:
+        before = sending.rows
+        try:
+            getattr(interceptor, "on_send_arrow", _ignore)(sending)
+            if sending.rows.num_rows != before.num_rows:
+                raise ValueError(f"{sending.rows.num_rows} rows in the place of {before.num_rows}")
+        except Exception:
+            sending.rows = before
+            log.exception("interceptor failed: %s.on_send_arrow", type(interceptor).__name__)
+    return sending.rows
+
+
+def _ignore(sending: SendingRows) -> None:
+    """For an interceptor that is not interested."""
+
+
+def _put(core: Core, route: Route, rows: Any, wanted: Any, sent: "Sent") -> None:
+    """Put batches of the rows into lines."""
     now_ms = core.clock.now_ms()
     options = batch_options(core.config)
     limit_bytes = core.config.max_request_size - BATCH_HEADER_BYTES
@@ -57,11 +94,17 @@ def send_arrow(
             for piece in pieces(part, limit_bytes):
                 if not core.pump.is_running_here:
                     sent.wait_for_room()
-                built = from_arrow(piece, timestamp_ms=now_ms, options=options, is_sealed=False)
+                with core.lock:
+                    into = core.lines.spares.take()
+                built = from_arrow(
+                    piece, timestamp_ms=now_ms, options=options, is_sealed=False, into=into
+                )
+                # Now, while the bytes are in the processor's cache.
+                body_crc = crc_of_body(built)
                 sent.expect()
-                core.intake.put_built(line, built, piece.num_rows).delivery.listen(sent.settled)
-    sent.complete()
-    return sent.future
+                batch = core.intake.put_built(line, built, piece.num_rows, body_crc)
+                batch.delivery.listen(sent.settled)
+                del into, built  # so that they can be used again when nobody else holds them
 
 
 class _TableFuture(Future[Mapping[int, range]]):
@@ -91,7 +134,8 @@ class _TableFuture(Future[Mapping[int, range]]):
 class Sent:
     """What becomes of all batches of one call."""
 
-    def __init__(self) -> None:
+    def __init__(self, listeners: Sequence[Callable[[Exception | None], None]] = ()) -> None:
+        self._listeners = listeners
         self.future: Future[Mapping[int, range]] = _TableFuture(self._see)
         self.future.set_running_or_notify_cancel()
         self._failed: list[Delivery] = []
@@ -131,10 +175,19 @@ class Sent:
             self._lock.notify()
             if self._left_count:
                 return
+        self.tell(self._error)
         if self._error is not None:
             self.future.set_exception(self._error)
         else:
             self.future.set_result({p: range(*ends) for p, ends in sorted(self._ranges.items())})
+
+    def tell(self, error: Exception | None) -> None:
+        """Tell interceptors what became of the rows."""
+        for listener in self._listeners:
+            try:
+                listener(error)
+            except Exception:
+                log.exception("interceptor failed when rows were answered")
 
     def _see(self) -> None:
         """Somebody is told what failed: `flush` need not."""

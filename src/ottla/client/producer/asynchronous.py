@@ -17,13 +17,13 @@ from ottla.client.options import Servers
 from ottla.client.producer.batch import PendingBatch
 from ottla.client.producer.config import ProducerConfig
 from ottla.client.producer.core import Core
+from ottla.client.producer.kernel import kernel
 from ottla.client.producer.many import Sorter
-from ottla.client.producer.outgoing import UNSET, serde_of
 from ottla.client.producer.producer import ValueFormat, group_of
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.records import Batch, Commitable, GroupMetadata, offsets_of
 from ottla.client.results import RecordMetadata
-from ottla.client.serdes import K, Serde, V
+from ottla.client.serdes import UNSET, K, Serde, V, serde_of
 from ottla.errors import DeadlineError, OttlaError
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ class AsyncProducer(Generic[K, V]):
         value = serde_of("value", value_serde, value_serializer)
         self._core = self._made(ProducerConfig.of(bootstrap_servers, **config))
         self._outgoing = self._core.outgoing(key, value)
-        self._is_plain = self._outgoing.is_plain
+        if self._outgoing.is_plain:
+            self._core.door.open(kernel.Receipt)
 
     def _made(self, config: ProducerConfig) -> Core:
         """The producer behind this face; simulations give it other ports."""
@@ -97,24 +98,10 @@ class AsyncProducer(Generic[K, V]):
         timestamp: datetime | int | None = None,
     ) -> "asyncio.Future[RecordMetadata]":
         """Send a record, wait only for room in the buffer, and return a future of the rest."""
-        raw: Any = value
-        raw_key: Any = key
-        if (
-            self._is_plain
-            and raw.__class__ is bytes
-            and partition is None
-            and not headers
-            and timestamp is None
-            and (raw_key is None or raw_key.__class__ is bytes)
-        ):
-            # As in `Producer.send`.
-            core = self._core
-            route = core.routes.get(topic)
-            if route is not None and route.cluster is core.engine.metadata.cluster:
-                place = core.intake.quick_put(route, raw_key, raw)
-                if place is not None:
-                    delivery, index, timestamp_ms = place
-                    return delivery.awaitable(index, timestamp_ms)
+        put: kernel.Receipt | None
+        put = self._core.door.put(topic, value, key, partition, headers, timestamp, None)
+        if put is not None:
+            return put.delivery.awaitable(put.index, put.timestamp_ms)
         batch, index, timestamp_ms = await self._put(
             topic, value, key, partition, headers, timestamp
         )

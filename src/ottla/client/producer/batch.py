@@ -54,6 +54,7 @@ class PendingBatch:
 
     __slots__ = (
         "attempt_count",
+        "body_crc",
         "created_ms",
         "data",
         "delivery",
@@ -87,6 +88,8 @@ class PendingBatch:
         self.encoded: Encoded | None = None
         """What was written, from when it is closed until it is made ready."""
         self.data: bytearray | None = None
+        self.body_crc: int | None = None
+        """The checksum of what is behind its header, if it came as bytes."""
         self.is_sealed = False
         """Whether the bytes have their checksum."""
         self.record_count = 0
@@ -134,7 +137,7 @@ class PendingBatch:
             self.data = finish(self.encoded, options, is_sealed=False)
             self.encoded = None
         if not self.is_sealed or stamp != self.stamp:
-            write_stamp(self.data, stamp)
+            write_stamp(self.data, stamp, self.body_crc)
             self.is_sealed = True
         self.stamp = stamp
 
@@ -168,7 +171,7 @@ _NOTHING: Final = kernel.Writer()
 _UNCOMPRESSED: Final = BatchOptions()
 
 
-def write_stamp(data: bytearray, stamp: Stamp) -> None:
+def write_stamp(data: bytearray, stamp: Stamp, body_crc: int | None = None) -> None:
     """Write into a batch who sends it, and seal it."""
     _STAMP.pack_into(data, PRODUCER_AT, stamp.producer_id, stamp.producer_epoch, stamp.sequence)
     (attributes,) = _UINT16.unpack_from(data, CHECKED_FROM)
@@ -176,4 +179,4 @@ def write_stamp(data: bytearray, stamp: Stamp) -> None:
     if stamp.is_transactional:
         attributes |= TRANSACTIONAL_BIT
     _UINT16.pack_into(data, CHECKED_FROM, attributes)
-    seal(data)
+    seal(data, body_crc)

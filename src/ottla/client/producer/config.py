@@ -135,6 +135,11 @@ class ProducerConfig(ClientConfig):
     )
     """How long metadata of a topic is kept that nothing is sent to."""
 
+    allow_auto_create_topics: bool = setting("allow.auto.create.topics", True)
+    """Whether sending to a topic may create it, where the broker does so.  Kafka's producers, which
+    have no such setting, always may; without it, a name that is misspelled is an error here, too.
+    """
+
     interceptors: tuple[Any, ...] = plug(
         "interceptors", (), tuple_of("interceptors", ("on_send", "on_ack"))
     )

@@ -266,6 +266,7 @@ class Coordination:
                 to=transaction_target(machine.transactional_id),
             )
             raise_for_code(added.error_code, f"group {group.group_id!r}")
+            machine.is_known = True
         answer = await self._engine.call(
             machine.offsets_request(group),
             TxnOffsetCommitResponse,
@@ -286,8 +287,9 @@ class Coordination:
                 machine.spoil(error)
                 raise
             except BrokerError as error:
-                machine.kill(error)
-                raise
+                if commits or not machine.was_nothing(error):
+                    machine.kill(error)
+                    raise
             except BaseException as error:
                 # Also if the wait was broken off: who begins anew under the same id finds out.
                 machine.is_in_doubt = commits

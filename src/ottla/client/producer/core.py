@@ -22,6 +22,7 @@ from ottla.client.producer.config import ProducerConfig
 from ottla.client.producer.coordination import Coordination
 from ottla.client.producer.delivery import Failures
 from ottla.client.producer.intake import Intake
+from ottla.client.producer.kernel import kernel
 from ottla.client.producer.lines import Accumulator
 from ottla.client.producer.outgoing import Outgoing
 from ottla.client.producer.pump import Pump, Stock
@@ -51,7 +52,7 @@ class Core:
             config,
             ports or real_ports(),
             client_id=next_client_id("producer"),
-            creates_topics=True,
+            creates_topics=config.allow_auto_create_topics,
             topic_idle_ms=config.metadata_max_idle_ms,
         )
         self.driver = Driver(self.engine, None if host is None else host(self.engine))
@@ -84,13 +85,11 @@ class Core:
             config,
             stock,
             self.pump,
-            wall_ms=self.clock.now_ms,
             now_ms=self.now_ms,
             check_usable=self.check_usable,
         )
         self._routes = Routes(config, self.lines, self.engine.ports.entropy.random, self.now_ms)
-        self.routes: dict[str, Route] = {}
-        """Topics that may be sent to right now; see the module's words."""
+        self.door = kernel.Door(self.lock, self.clock, self.engine.metadata)
         self._time: Callable[[], float] = time.monotonic
         self._is_begun = False
         self.is_closed = False
@@ -98,6 +97,11 @@ class Core:
         self.is_foreign = False
         """Whether this process was forked from the one that uses it."""
         _ALIVE.add(self)
+
+    @property
+    def routes(self) -> dict[str, Route]:
+        """Topics that may be sent to right now; see the module's words."""
+        return self.door.routes
 
     def outgoing(self, key_serde: Any, value_serde: Any) -> Outgoing:
         """What happens to records before they get here."""
@@ -167,6 +171,7 @@ class Core:
             await self.driver.close_async(self._last_within(timeout_s))
 
     async def _last_within(self, timeout_s: float | None) -> None:
+        begun_s = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout_s):
                 await self._last()
@@ -176,6 +181,9 @@ class Core:
             log.warning("closed before everything was delivered")
         finally:
             self.pump.abandon(ClosedError("the producer was closed before it was delivered"))
+            if timeout_s is not None:  # that is for records that nobody acknowledges, too
+                passed_s = asyncio.get_running_loop().time() - begun_s
+                self.engine.send_timeout_s = max(0.0, timeout_s - passed_s)
 
     def metrics(self) -> dict[str, float]:
         """What is counted, and how full it is."""
@@ -189,7 +197,7 @@ class Core:
 
     def shut(self, is_closed: bool = False) -> None:
         """Let nobody in without asking why."""
-        self.routes = {}
+        self.door.shut()
         if is_closed:
             self.is_closed = True
             self.intake.close()
@@ -266,7 +274,7 @@ def _must(found: Route | None, topic: str) -> Route:
 def _forget_routes() -> None:
     """In a child process: nobody may go on with what belongs to the parent."""
     for core in list(_ALIVE):
-        core.routes = {}
+        core.door.shut()
         core.is_foreign = core._is_begun
 
 

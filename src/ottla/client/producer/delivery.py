@@ -17,6 +17,8 @@ from contextlib import suppress
 from sys import getrefcount
 from typing import Any, Final, NamedTuple
 
+from ottla.client.bell import call_soon_in
+from ottla.client.producer.kernel import kernel
 from ottla.client.results import RecordMetadata
 from ottla.errors import DeliveryError, DeliveryErrors, OttlaError
 
@@ -25,8 +27,6 @@ log = logging.getLogger(__name__)
 OnDelivery = Callable[[RecordMetadata | None, DeliveryError | None], None]
 
 NO_OFFSET: Final = -1
-_HELD_HERE: Final = 3
-"""References to a future that nobody else holds: the tuple, a name, and the question itself."""
 _KEPT_FAILURES: Final = 1000
 """Beyond this, failures of a program that never flushes are only counted."""
 
@@ -166,7 +166,10 @@ class Delivery:
     @property
     def error(self) -> OttlaError | None:
         """Why records were not delivered, if some were not."""
-        return next((o.error for o in self._outcomes if o.error is not None), None)
+        for told in self._outcomes:
+            if told.error is not None:
+                return told.error
+        return None
 
     # For who delivers.
 
@@ -181,7 +184,8 @@ class Delivery:
             self._piece_count -= 1
             if self._piece_count:
                 return
-            self._outcomes.sort()
+            if len(self._outcomes) > 1:
+                self._outcomes.sort()
             self.is_done = True
             sleepers, self._sleepers = self._sleepers, []
             futures, self._futures = self._futures, []
@@ -238,19 +242,15 @@ class Delivery:
             log.exception("a delivery callback failed: %s-%d", self.topic, self.partition)
 
 
-Place = tuple[Delivery, int, int]
-"""Where a record is: its delivery, its number in it, and its timestamp in ms."""
-
-
 class _Waiters:
     """Futures of one event loop, which are told together: one wake-up for a batch."""
 
-    __slots__ = ("_delivery", "_loop", "waiting")
+    __slots__ = ("_call_soon", "_delivery", "waiting")
 
     def __init__(self, delivery: Delivery, loop: asyncio.AbstractEventLoop) -> None:
         self._delivery = delivery
-        self._loop = loop
-        self.waiting: list[tuple[int, int, asyncio.Future[RecordMetadata]]] = []
+        self._call_soon = call_soon_in(loop)
+        self.waiting: list[Waiting] = []
 
     def wake(self) -> None:
         # Who is not asked is not woken: most futures of `enqueue` are dropped at once.
@@ -258,7 +258,7 @@ class _Waiters:
             return
         # Another thread may close its loop at any time: then nobody is left to be told.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._tell)
+            self._call_soon(self._tell)
 
     def seen(self) -> set[int]:
         """Which records' failures were retrieved, as asyncio itself keeps track of it."""
@@ -274,7 +274,27 @@ class _Waiters:
                 self._delivery.tell(*waiting)
 
 
-def _is_asked(waiting: "tuple[int, int, asyncio.Future[RecordMetadata]]") -> bool:
+Waiting = tuple[int, int, "asyncio.Future[RecordMetadata]"]
+"""A record's place and time, and who waits for it."""
+
+
+def _held_here() -> int:
+    """References to a future that nobody else holds: the tuple, a name, perhaps the question.
+
+    Measured as `_is_asked` asks, because versions of Python count names and arguments differently:
+    who takes a future for forgotten that somebody holds leaves him waiting for ever.
+    """
+    sole: Any = object()
+    waiting = (0, 0, sole)
+    del sole
+    _, _, future = waiting
+    return getrefcount(future)
+
+
+_HELD_HERE: Final = _held_here()
+
+
+def _is_asked(waiting: Waiting) -> bool:
     """Whether anybody can: not a future that only we hold, and that calls nobody."""
     _, _, future = waiting
     return getrefcount(future) > _HELD_HERE or bool(future._callbacks)
@@ -287,24 +307,20 @@ def _is_unread(future: "asyncio.Future[Any]") -> bool:
     return is_unread
 
 
-class DeliveryFuture(Future[RecordMetadata]):
+class DeliveryFuture(kernel.Receipt, Future[RecordMetadata]):
     """The future of one record.  It costs little until it is asked something."""
 
-    _place: Place
-
-    def __init__(self, delivery: Delivery, index: int, timestamp_ms: int) -> None:
-        # The parent's __init__ is called when something of it is first used.
-        self._place = (delivery, index, timestamp_ms)
+    # It is made as a receipt; as a future, when something of that is first used.
 
     def __getattr__(self, name: str) -> Any:
         """Become a real future: whatever that has is asked for the first time."""
         if not name.startswith("_") or name.startswith("__"):
             raise AttributeError(name)
-        delivery, _, _ = self._place
+        delivery = self.delivery
         with delivery._lock:
             is_new = "_condition" not in self.__dict__
             if is_new:
-                super().__init__()
+                Future.__init__(self)
                 is_known = delivery.is_done
                 if not is_known:
                     delivery._futures.append(self)
@@ -313,16 +329,15 @@ class DeliveryFuture(Future[RecordMetadata]):
         return self.__dict__[name]
 
     def __repr__(self) -> str:
-        delivery, index, _ = self._place
+        delivery = self.delivery
         state = "done" if delivery.is_done else "pending"
-        return f"<DeliveryFuture {delivery.topic}-{delivery.partition} #{index} {state}>"
+        return f"<DeliveryFuture {delivery.topic}-{delivery.partition} #{self.index} {state}>"
 
     def resolve(self) -> None:
         """Take over the outcome of the delivery."""
         if not self.set_running_or_notify_cancel():
             return
-        delivery, index, timestamp_ms = self._place
-        metadata, error = delivery.outcome(index, timestamp_ms)
+        metadata, error = self.delivery.outcome(self.index, self.timestamp_ms)
         if error is None:
             assert metadata is not None
             self.set_result(metadata)
@@ -346,16 +361,15 @@ class DeliveryFuture(Future[RecordMetadata]):
         self, timeout_s: float | None
     ) -> tuple[RecordMetadata | None, DeliveryError | None]:
         # Without becoming a real future, whose locks and lists are half the price of a round trip.
-        delivery, index, timestamp_ms = self._place
+        delivery, index = self.delivery, self.index
         if not delivery.is_done and not delivery.wait(timeout_s):
             raise TimeoutError
         delivery.see(index)
-        return delivery.outcome(index, timestamp_ms)
+        return delivery.outcome(index, self.timestamp_ms)
 
     def add_done_callback(self, fn: Callable[["Future[RecordMetadata]"], object]) -> None:
         """Have `fn` called, on the I/O thread; what it is told counts as looked at."""
-        delivery, index, _ = self._place
-        delivery.see(index)
+        self.delivery.see(self.index)
         super().add_done_callback(fn)
 
     def cancel(self) -> bool:

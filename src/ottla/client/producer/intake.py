@@ -11,12 +11,10 @@ from contextlib import suppress
 
 from ottla.client.producer.batch import PendingBatch
 from ottla.client.producer.config import ProducerConfig
-from ottla.client.producer.delivery import Place
 from ottla.client.producer.lines import Line
 from ottla.client.producer.pump import Pump, Stock
 from ottla.client.producer.routes import Route
 from ottla.errors import ClosedError, DeadlineError, MisuseError
-from ottla.records.kernel import kernel
 from ottla.records.shapes import Unwritten
 
 
@@ -29,53 +27,23 @@ class Intake:
         stock: Stock,
         pump: Pump,
         *,
-        wall_ms: Callable[[], int],
         now_ms: Callable[[], float],
         check_usable: Callable[[], None],
     ) -> None:
-        """`wall_ms` is the time of records, `now_ms` that of the I/O thread's loop."""
+        """`now_ms` is the time of the I/O thread's loop."""
         self._config = config
         self._lock = stock.lock
         self._room = stock.room
         self._lines = stock.lines
         self._sender = stock.sender
         self._pump = pump
-        self._wall_ms = wall_ms
         self._now_ms = now_ms
         self._check_usable = check_usable
         self._is_closed = False
-        self.quick_put = self._quick_put if kernel.Writer.is_atomic else self._locked_put
-        """For plain records: where one is now, or None, and nothing done, if `put` is needed."""
 
     def close(self) -> None:
         """Take nothing more in."""
         self._is_closed = True
-
-    def _quick_put(self, route: Route, key: bytes | None, value: bytes) -> Place | None:
-        """Put a plain record into a batch that is open and has memory for it; else None.
-
-        The hot path: without the lock, where the writer of a batch needs none.  Such a record is
-        written in one step, before or after anything that others do under the lock; into a batch
-        that was closed meanwhile it is not written.
-        """
-        if key is None:
-            sticky = route.sticky
-            if sticky is None:
-                return None
-            batch = sticky.current.open
-        elif key and route.key_hash is not None:
-            batch = route.lines[route.key_hash(key) % route.partition_count].open
-        else:
-            return None
-        if batch is None:
-            return None
-        timestamp_ms = self._wall_ms()
-        index = batch.writer.offer(timestamp_ms, key, value)
-        return None if index < 0 else (batch.delivery, index, timestamp_ms)
-
-    def _locked_put(self, route: Route, key: bytes | None, value: bytes) -> Place | None:
-        with self._lock:
-            return self._quick_put(route, key, value)
 
     def deadline_s(self) -> float:
         """Until when a call that begins now may block, in the time of threads."""
@@ -159,18 +127,25 @@ class Intake:
             self._wait_for_room(size_bytes, deadline_s)
         self._pump.wake()
 
-    def put_built(self, line: Line, data: bytearray, record_count: int) -> PendingBatch:
+    def put_built(
+        self, line: Line, data: bytearray, record_count: int, body_crc: int
+    ) -> PendingBatch:
         """Put a batch that is built already at the end of a line; waits for memory."""
         deadline_s = self.deadline_s()
         while True:
             with self._lock:
                 if self._lines.has_room(len(data)):
                     self._check_admitted()
-                    batch = self._lines.append_built(line, data, record_count, self._now_ms())
+                    # Behind one that only waits for its turn, nobody need be woken for the next.
+                    is_news = not line.queue or line.open is not None
+                    batch = self._lines.append_built(
+                        line, data, record_count, self._now_ms(), body_crc
+                    )
                     break
                 self._lines.check_size(len(data))
             self._wait_for_room(len(data), deadline_s)
-        self._pump.wake()
+        if is_news:
+            self._pump.wake()
         return batch
 
     async def room(self, size_bytes: int, deadline_s: float) -> None:

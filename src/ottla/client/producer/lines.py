@@ -10,6 +10,7 @@ plain ones without the lock (`Writer.offer`).  What it did not need it gives bac
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from sys import getrefcount
 from typing import Final
 
 from ottla.client.producer.batch import PendingBatch
@@ -23,6 +24,9 @@ MIN_LIMIT_BYTES: Final = 1024
 
 GRANT_BYTES: Final = 16 * 1024
 """What a batch with several records gets ahead of them, where there is plenty."""
+
+MAX_SPARES: Final = 6
+"""How many batches' memory is kept: as many as may be delivered before the next one is built."""
 
 
 class Line:
@@ -100,6 +104,12 @@ class Line:
         self.sequence, self.refused_sequence = self.refused_sequence, None
         self.numbering += 1
 
+    def shut_open(self) -> None:
+        """Another batch follows: what is open takes nothing more, also not without the lock."""
+        if self.open is not None:
+            self.open.writer.allow(0)
+            self.open = None
+
     def put_back(self, batches: Iterable[PendingBatch]) -> None:
         """Take batches in again, each where it belongs."""
         for batch in batches:
@@ -116,6 +126,40 @@ class Line:
     @property
     def is_idle(self) -> bool:
         return not self.queue and not self.in_flight
+
+
+class Spares:
+    """Memory of batches that were built as a whole, and were delivered: the next ones take it.
+
+    Fresh memory costs a third of what it takes to build a batch: the system fills it with zeros,
+    page by page.  A batch that was given up may still be on its way out of the process, so only
+    that is taken which nobody else holds.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[bytearray] = []
+
+    def give(self, data: bytearray) -> None:
+        """It is not needed any more by who gives it."""
+        if len(self._kept) < MAX_SPARES:
+            self._kept.append(data)
+
+    def take(self) -> bytearray | None:
+        """Memory to write over, if there is some."""
+        for place, kept in enumerate(self._kept):
+            if getrefcount(kept) == _HELD_HERE:
+                return self._kept.pop(place)
+        return None
+
+
+def _held_here() -> int:
+    """References to memory that nobody else holds, measured as `Spares.take` asks."""
+    for _, kept in enumerate([bytearray(1)]):
+        return getrefcount(kept)
+    raise AssertionError("a list of one has one")
+
+
+_HELD_HERE: Final = _held_here()
 
 
 class Accumulator:
@@ -135,6 +179,7 @@ class Accumulator:
         self._hasten = hasten
         self.buffer_bytes = buffer_bytes
         self.used_bytes = 0
+        self.spares = Spares()
         self.lines: dict[TopicPartition, Line] = {}
         self.busy: dict[Line, None] = {}
         """Lines with batches that wait or are in flight; who was served last comes last."""
@@ -177,6 +222,7 @@ class Accumulator:
         self, line: Line, records: list[Unwritten], size_bytes: int, now_ms: float
     ) -> PendingBatch:
         """Begin another batch with `records`; more can be added to it."""
+        line.shut_open()
         batch = PendingBatch(line, line.number(), now_ms, self._hasten)
         batch.writer.extend(records)
         batch.size_bytes += size_bytes
@@ -194,15 +240,20 @@ class Accumulator:
         return True
 
     def append_built(
-        self, line: Line, data: bytearray, record_count: int, now_ms: float
+        self,
+        line: Line,
+        data: bytearray,
+        record_count: int,
+        now_ms: float,
+        body_crc: int | None = None,
     ) -> PendingBatch:
         """Add a batch that is built already; nothing can be added to it."""
+        line.shut_open()
         batch = PendingBatch(line, line.number(), now_ms, self._hasten)
-        batch.data, batch.record_count = data, record_count
+        batch.data, batch.record_count, batch.body_crc = data, record_count, body_crc
         batch.is_awaited = True
         batch.size_bytes += len(data)
         self._queue(batch)
-        line.open = None
         return batch
 
     def take(self, line: Line) -> PendingBatch:
@@ -212,11 +263,15 @@ class Accumulator:
             line.open = None
         self.used_bytes -= batch.close()
         line.departed_bytes += batch.size_bytes
-        place = sum(sent.order < batch.order for sent in line.in_flight)
-        line.in_flight.insert(place, batch)
-        # Whoever was served goes behind those who were not.
-        del self.busy[line]
-        self.busy[line] = None
+        in_flight = line.in_flight
+        if not in_flight or in_flight[-1].order < batch.order:
+            in_flight.append(batch)  # unless it was sent before
+        else:
+            in_flight.insert(sum(sent.order < batch.order for sent in in_flight), batch)
+        if len(self.busy) > 1:
+            # Whoever was served goes behind those who were not.
+            del self.busy[line]
+            self.busy[line] = None
         return batch
 
     def split(self, batch: PendingBatch) -> None:
@@ -236,11 +291,13 @@ class Accumulator:
             # Closed, lest somebody without the lock adds to it after its records were counted.
             self.used_bytes -= batch.close() + batch.size_bytes
             self.incomplete.pop(batch, None)
+            if batch.body_crc is not None and batch.data is not None:
+                self.spares.give(batch.data)
             batch.forget()
 
     def rest(self, line: Line) -> None:
         """Forget that a line was busy, if it is not."""
-        if line.is_idle:
+        if not line.queue and not line.in_flight:
             self.busy.pop(line, None)
 
     def _grant(self, batch: PendingBatch, size_bytes: int) -> None:

@@ -5,20 +5,21 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ottla.client.headers import NO_HEADERS, Headers, HeadersLike, Pair, header_pairs
-from ottla.client.producer.delivery import Delivery
 from ottla.client.results import RecordMetadata
-from ottla.client.serdes import BYTES, Functions, SerContext, Serde
-from ottla.errors import ConfigError, DeliveryError, OttlaError, SerializationError
+from ottla.client.serdes import BYTES, SerContext, Serde
+from ottla.errors import DeliveryError, OttlaError, SerializationError
 from ottla.records.shapes import MAX_HEADER_OVERHEAD_BYTES, MAX_RECORD_OVERHEAD_BYTES, Unwritten
 from ottla.values import dataclass
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-UNSET: Final[Any] = object()
-"""For a serde that was not given."""
+    from ottla.client.producer.delivery import Delivery
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,23 @@ class SentBatch(NamedTuple):
     error: OttlaError | None
 
 
+class SendingRows:
+    """The rows of one `send_arrow`, on their way out, as interceptors see them."""
+
+    def __init__(self, topic: str, rows: "pa.RecordBatch | pa.Table") -> None:
+        self.topic = topic
+        self.rows = rows
+        """Of the columns key, value, timestamp and headers, those that there are.
+
+        An interceptor may put others in their place, as many as these.
+        """
+        self.listeners: list[Callable[[Exception | None], None]] = []
+
+    def when_answered(self, listener: "Callable[[Exception | None], None]") -> None:
+        """Have it called once all rows are written, or with the first reason why some are not."""
+        self.listeners.append(listener)
+
+
 class ProducerInterceptor:
     """Sees each record before it is sent, and what became of it (KIP-42); override what you need.
 
@@ -70,6 +88,12 @@ class ProducerInterceptor:
         A record that is sent while its batch is just being answered may come in a call of its own.
         """
 
+    def on_send_arrow(self, sending: SendingRows) -> None:
+        """Called for each `send_arrow`, in the thread that sends; what is in it goes past the rest.
+
+        `sending.when_answered` calls on the I/O thread.
+        """
+
 
 class Ready(NamedTuple):
     """A record that can be put into a batch."""
@@ -78,24 +102,6 @@ class Ready(NamedTuple):
     partition: int | None
     record: Unwritten
     size_bytes: int
-
-
-def serde_of(
-    field: str, serde: Any, serializer: Callable[[Any], bytes | None] | None
-) -> Serde[Any]:
-    """The serde that was asked for, as one or as a function."""
-    if serializer is not None:
-        if serde is not UNSET:
-            raise ConfigError(f"give {field}_serde or {field}_serializer, not both")
-        if not callable(serializer):
-            raise ConfigError(f"{field}_serializer = {serializer!r} is not a function")
-        return Functions(dumps=serializer)
-    if serde is UNSET:
-        return BYTES
-    if not callable(getattr(serde, "dumps", None)):
-        raise ConfigError(f"{field}_serde = {serde!r} has no method dumps")
-    made: Serde[Any] = serde
-    return made
 
 
 def milliseconds(timestamp: datetime | int) -> int:
@@ -154,6 +160,15 @@ class Outgoing:
             TypeError: Headers are not names and bytes.
             ValueError: The timestamp cannot be one.
         """
+        if (
+            self.is_plain
+            and value.__class__ is bytes
+            and (key is None or key.__class__ is bytes)
+            and not headers
+            and timestamp is None
+        ):
+            size_bytes = MAX_RECORD_OVERHEAD_BYTES + len(key or b"") + len(value)
+            return Ready(topic, partition, (self._now_ms(), key, value, ()), size_bytes)
         pairs = headers.pairs if isinstance(headers, Headers) else header_pairs(headers)
         wrapped = Headers.of_pairs(pairs) if pairs else NO_HEADERS
         raw_key = _dumped(self._key, key, topic, "key", wrapped)
@@ -170,7 +185,7 @@ class Outgoing:
         record = (timestamp_ms, raw_key, raw_value, pairs)
         return Ready(topic, partition, record, size_of(raw_key, raw_value, pairs))
 
-    def follow(self, delivery: Delivery, index: int, record: Unwritten) -> None:
+    def follow(self, delivery: "Delivery", index: int, record: Unwritten) -> None:
         """Have interceptors told what becomes of a record that was put into a batch."""
         if self._listeners:
             delivery.follow(index, record[0], self.acknowledge)
@@ -184,7 +199,7 @@ class Outgoing:
             self._watched[delivery] = (self._now_ms(), [pairs])
         delivery.listen(self._tell_of_batch)
 
-    def _tell_of_batch(self, delivery: Delivery) -> None:
+    def _tell_of_batch(self, delivery: "Delivery") -> None:
         with self._lock:
             began_ms, told = self._watched.pop(delivery)
         batch = SentBatch(

@@ -1,24 +1,23 @@
 """`Producer`: the blocking face.
 
-`send` is the hot path of every program that writes: what can be decided once is decided before it,
-and whatever is not plain bytes goes the longer way through `Outgoing`.
+`send` is the hot path of every program that writes: plain bytes go through a `Door`, and whatever
+else there is goes the longer way, through `Outgoing`.
 
 What a producer works with is imported when one is made: to import the name is cheap.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from ottla.client.headers import HeadersLike
-from ottla.client.producer.outgoing import UNSET, serde_of
-from ottla.client.serdes import K, Serde, V
+from ottla.client.serdes import UNSET, K, Serde, V, serde_of
 from ottla.errors import MisuseError, OttlaError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from datetime import datetime
     from typing import Unpack
 
     import pyarrow as pa
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from ottla.client.results import RecordMetadata
 
 ValueFormat = Literal["bytes", "json", "arrow"]
-
-_new: Final = object.__new__
 
 
 class Producer(Generic[K, V]):
@@ -74,9 +71,10 @@ class Producer(Generic[K, V]):
         value = serde_of("value", value_serde, value_serializer)
         self._core = Core(ProducerConfig.of(bootstrap_servers, **config))
         self._outgoing = self._core.outgoing(key, value)
-        self._is_plain = self._outgoing.is_plain
+        if self._outgoing.is_plain:
+            self._core.door.open(DeliveryFuture)
+        self._put = self._core.door.put
         self._metadata = self._core.engine.metadata
-        self._quick_put: Callable[[Any, Any, Any], Any] = self._core.intake.quick_put
         self._future = DeliveryFuture
 
     def send(
@@ -87,7 +85,7 @@ class Producer(Generic[K, V]):
         key: K | None = None,
         partition: int | None = None,
         headers: HeadersLike = (),
-        timestamp: datetime | int | None = None,
+        timestamp: "datetime | int | None" = None,
         on_delivery: "OnDelivery | None" = None,
     ) -> "Future[RecordMetadata]":
         """Send a record; it is on its way when this returns.
@@ -114,24 +112,11 @@ class Producer(Generic[K, V]):
             MisuseError: Outside of a transaction, with a transactional id; in a forked process.
             ClosedError: The producer was closed.
         """
-        if (
-            self._is_plain
-            and value.__class__ is bytes
-            and partition is None
-            and not headers
-            and timestamp is None
-            and on_delivery is None
-            and (key is None or key.__class__ is bytes)
-        ):
-            # Everything that `_send` does to such a record, for the case that nothing has to wait.
-            route = self._core.routes.get(topic)
-            if route is not None and route.cluster is self._metadata.cluster:
-                place = self._quick_put(route, key, value)
-                if place is not None:
-                    sent = _new(self._future)  # without the price of calling its __init__
-                    sent._place = place
-                    return sent
-        return self._send(topic, value, key, partition, headers, timestamp, on_delivery)
+        sent: Future[RecordMetadata] | None
+        sent = self._put(topic, value, key, partition, headers, timestamp, on_delivery)
+        if sent is None:
+            sent = self._send(topic, value, key, partition, headers, timestamp, on_delivery)
+        return sent
 
     def _send(
         self,
@@ -140,7 +125,7 @@ class Producer(Generic[K, V]):
         key: K | None,
         partition: int | None,
         headers: HeadersLike,
-        timestamp: datetime | int | None,
+        timestamp: "datetime | int | None",
         on_delivery: "OnDelivery | None",
     ) -> "Future[RecordMetadata]":
         core = self._core
@@ -346,7 +331,7 @@ class Transaction(Generic[K, V]):
         key: K | None = None,
         partition: int | None = None,
         headers: HeadersLike = (),
-        timestamp: datetime | int | None = None,
+        timestamp: "datetime | int | None" = None,
         on_delivery: "OnDelivery | None" = None,
     ) -> "Future[RecordMetadata]":
         """As `Producer.send`; what it returns is final only when the transaction is committed."""

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from ottla.client.cluster_view import Leader, Node
+from ottla.client.connection import After
 from ottla.client.duty import Duty
 from ottla.client.engine import Engine
 from ottla.client.producer.batch import PendingBatch
@@ -202,14 +203,14 @@ class Pump:
         stock, sender, engine = self._stock, self._stock.sender, self._engine
         self._is_awake = False
         now_ms = self._now_ms()
+        look_ms = NEVER_MS
         with stock.lock:
             expired = sender.expire(now_ms)
         if expired:
             self.publish(expired)
-        look_ms = NEVER_MS
         while True:
             with stock.lock:
-                shipments = sender.ship(now_ms, engine.cluster, engine.is_ready)
+                shipments = sender.ship(now_ms, engine.metadata.cluster, engine.is_ready)
                 if not shipments:
                     needs_id, due_ms = sender.needs_producer_id, sender.due_ms(now_ms)
                     break
@@ -297,13 +298,13 @@ class Pump:
         self._engine.metrics.count("byte-total", len(batch.data or b""))
         return True
 
-    def _on_answer(self, shipment: Shipment, told: ProduceResponse | OttlaError) -> None:
+    def _on_answer(self, shipment: Shipment, told: ProduceResponse | OttlaError) -> After | None:
+        """Returns what is to be done when all answers that came with this one are told."""
         if isinstance(told, OttlaError):
             self._lost(shipment, told)
-            return
+            return None
         self._take(shipment, told)
-        if self._stock.lines.busy:
-            self._duty.turn()
+        return self._duty.turn if self._stock.lines.busy else None
 
     def _take(self, shipment: Shipment, answer: ProduceResponse) -> None:
         told = by_partition(answer, self._engine.cluster)

@@ -20,7 +20,6 @@ class Route:
 
     __slots__ = (
         "_choose",
-        "_partitions",
         "_round_robin",
         "available",
         "cluster",
@@ -47,7 +46,6 @@ class Route:
         """None where a function of the user's, or the turn, decides."""
         self._round_robin: RoundRobin | None = None
         self._choose: Callable[..., Any] | None = None
-        self._partitions: range = range(0)
 
     def line_for(self, key: bytes | None, value: bytes | None, size_bytes: int) -> Line:
         """Where a record without a partition of its own goes."""
@@ -58,23 +56,24 @@ class Route:
         if self._round_robin is not None:
             return self._round_robin.line_of(self.available)
         assert self._choose is not None
-        chosen = self._choose(self.topic, key, value, self._partitions)
-        if not isinstance(chosen, int) or not 0 <= chosen < self.partition_count:
+        # Functions of users are called without the lock, and lines may be laid anew meanwhile.
+        lines = self.lines
+        chosen = self._choose(self.topic, key, value, range(len(lines)))
+        if not isinstance(chosen, int) or not 0 <= chosen < len(lines):
             raise MisuseError(
-                f"the partitioner chose {chosen!r}; {self.topic!r} has {self.partition_count} "
-                "partitions"
+                f"the partitioner chose {chosen!r}; {self.topic!r} has {len(lines)} partitions"
             )
-        return self.lines[chosen]
+        return lines[chosen]
 
     def line_at(self, partition: int) -> Line:
         """The line of a partition that the caller chose."""
-        if not 0 <= partition < self.partition_count:
+        lines = self.lines  # without the lock, as above
+        if not 0 <= partition < len(lines):
             raise UnknownTopicError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {self.topic!r} has {self.partition_count} partitions, no number "
-                f"{partition}",
+                f"topic {self.topic!r} has {len(lines)} partitions, no number {partition}",
             )
-        return self.lines[partition]
+        return lines[partition]
 
 
 class Routes:
@@ -112,7 +111,6 @@ class Routes:
         route.lines, route.partition_count = lines, len(lines)
         route.available = [lines[p] for p in view.available] or lines
         route.cluster = cluster
-        route._partitions = range(len(lines))
         if callable(config.partitioner):
             route._choose = config.partitioner
         elif config.partitioner == "round_robin":

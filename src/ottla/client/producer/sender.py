@@ -120,11 +120,10 @@ class Sender:
         for line in self._lines.busy:
             if not line.queue or self.due_of(line, now_ms) > now_ms or not self._may_send(line):
                 continue
-            leader = cluster.leader(line.tp)
-            if leader is None:
+            node_id = cluster.leader_id(line.tp)
+            if node_id is None:
                 self.lacks_leader = True
                 continue
-            node_id = leader.node_id
             size_bytes = line.queue[0].size_bytes
             if node_id in chosen:
                 if sizes[node_id] + size_bytes > self._config.max_request_size:
@@ -133,10 +132,10 @@ class Sender:
                 continue
             chosen.setdefault(node_id, []).append(line)
             sizes[node_id] = sizes.get(node_id, 0) + size_bytes
-        return [
-            Shipment(node_id, tuple(self._depart(line) for line in lines))
-            for node_id, lines in chosen.items()
-        ]
+        shipments = []
+        for node_id, lines in chosen.items():
+            shipments.append(Shipment(node_id, tuple([self._depart(line) for line in lines])))
+        return shipments
 
     def due_ms(self, now_ms: float) -> float:
         """When `ship` or `expire` may have something to do, if nothing happens before."""
@@ -167,7 +166,11 @@ class Sender:
 
     def _may_send(self, line: Line) -> bool:
         first = line.queue[0]
-        if keeps_its_number(first) and any(sent.order < first.order for sent in line.in_flight):
+        if (
+            first.stamp is not None
+            and keeps_its_number(first)
+            and any(sent.order < first.order for sent in line.in_flight)
+        ):
             return False
         if not self._is_idempotent:
             one_at_a_time = self._config.max_in_flight_requests_per_connection == 1
@@ -239,6 +242,9 @@ class Sender:
         settled = []
         if (reason := self.hopeless()) is not None:
             settled += self.fail_all(reason, with_sent=False)
+        oldest = next(iter(self._lines.incomplete), None)
+        if oldest is None or self._expires_ms(oldest) > now_ms:
+            return settled  # nearly always
         for batch in list(self._lines.incomplete):
             if self._expires_ms(batch) > now_ms:
                 break

@@ -36,4 +36,5 @@ class ProducerSettings(ClientOptions, total=False):
     partitioner_rack_aware: bool
     client_rack: str
     metadata_max_idle_ms: int
+    allow_auto_create_topics: bool
     interceptors: Sequence[Any]

@@ -120,6 +120,8 @@ class Transactions:
         self.offsets: dict[GroupMetadata, dict[TopicPartition, OffsetAndMetadata]] = {}
         self.is_started = False
         """Whether the coordinator may know of the open transaction."""
+        self.is_known = False
+        """Whether it does: it said so, or we write in a way that tells it."""
         self.needs_new_epoch = False
         """Whether records may have been lost, so that numbers must begin anew."""
         self.is_in_doubt = False
@@ -151,7 +153,7 @@ class Transactions:
         self.versions = VERSIONS_2 if is_new else VERSIONS_1
         self._clear()
         if answer.ongoing_txn_producer_id != NO_PRODUCER_ID:
-            self.is_started = True
+            self.is_started = self.is_known = True
             self._move(State.PREPARED)
         else:
             self._move(State.READY)
@@ -173,7 +175,7 @@ class Transactions:
             return True
         if self.is_version_2:
             self.partitions.add(tp)
-            self.is_started = True
+            self.is_started = self.is_known = True
             return True
         self.pending[tp] = None
         return False
@@ -226,6 +228,7 @@ class Transactions:
 
     def added(self, answer: AddPartitionsToTxnResponse) -> None:
         """Take in which partitions may be written to; `add_failure` found no error."""
+        self.is_known = True
         for topic in answer.results_by_topic_v3_and_below:
             for word in topic.results_by_partition:
                 tp = TopicPartition(topic.name, word.partition_index)
@@ -292,6 +295,18 @@ class Transactions:
             self.error = error
             self._move(State.SPOILED)
 
+    def was_nothing(self, refusal: OttlaError) -> bool:
+        """Whether an abort was refused because the coordinator has never heard of a transaction.
+
+        In version 1 it has not if what would have told it was broken off, or refused.  A request
+        that was broken off may come late, so the next transaction has another epoch.
+        """
+        code = getattr(refusal, "code", None)
+        if self.is_known or code is not ErrorCode.INVALID_TXN_STATE:
+            return False
+        self.needs_new_epoch = True
+        return True
+
     def kill(self, error: OttlaError) -> None:
         """The producer cannot go on."""
         if self.state is not State.DEAD:
@@ -320,7 +335,7 @@ class Transactions:
         self.partitions.clear()
         self.pending.clear()
         self.offsets = {}
-        self.is_started = False
+        self.is_started = self.is_known = False
 
     def _move(self, to: State) -> None:
         assert to in MOVES[self.state], f"{self.state} -> {to}"
