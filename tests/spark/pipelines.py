@@ -5,10 +5,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ottla
 from ottla import pipeline
 from ottla.pipeline.progress import StepProgress
 from ottla.pipeline.spec import Pipeline, Step
 from ottla.testing import TestBroker
+from tests.spark.sink_world import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +26,8 @@ def run_once(
     """Run until everything is read; return how each step stands."""
     how = pipeline.Run(bootstrap=broker.bootstrap_servers, once=True)
     progress = pipeline.run(what, name=name, spark=spark, how=how)
+    with ottla.Admin(broker.bootstrap_servers) as admin:
+        settle(admin)
     return {step.step: step for step in progress}
 
 

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 PATIENCE_S = 300
-MAX_STARTS = 5
+MAX_STARTS = 20
+"""Of a query that Spark gave up because a process was too slow; each takes ten seconds then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class World:
             isolation_level="read_committed",
         ) as consumer:
             with ottla.Admin(self.servers) as admin:
+                settle(admin)
                 indexes = admin.describe_topic(topic).partitions
                 partitions = [TopicPartition(topic, p.id) for p in indexes]
                 # With read_committed, the end is where the first open transaction begins.
@@ -70,7 +73,8 @@ class World:
 
     def open_transactions(self) -> list[TransactionListing]:
         with ottla.Admin(self.servers) as admin:
-            return admin.list_transactions(states=["Ongoing", "PrepareCommit", "PrepareAbort"])
+            settle(admin)
+            return admin.list_transactions(states=["Ongoing"])
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
         with ottla.Admin(self.servers) as admin:
@@ -111,6 +115,21 @@ class World:
         writer = writer.options(**{**given, **(sink or {})})
         return (writer.trigger(availableNow=True) if ends else writer).start()
 
+    def copy_until(
+        self, spark: "SparkSession", name: str, reached: Path, **options: Any
+    ) -> "StreamingQuery":
+        """As `copy`, until there is the file that says that it stands where it shall stop."""
+        for _ in range(MAX_STARTS):
+            query = self.copy(spark, name, **options)
+            wait_until(partial(_is_there_or_over, reached, query))
+            if reached.exists():
+                return query
+            error = query.exception()
+            assert error is not None, "it came to its end"
+            if not was_too_slow(error):
+                raise error
+        raise AssertionError("Spark does not get it started")
+
     def run(self, spark: "SparkSession", name: str, **options: Any) -> None:
         """As `copy`, to the end; raise what made it fail."""
         for attempts_left in reversed(range(MAX_STARTS)):
@@ -126,12 +145,24 @@ class World:
         return self.folder / name
 
 
+def _is_there_or_over(reached: Path, query: "StreamingQuery") -> bool:
+    return reached.exists() or not query.isActive
+
+
 def was_too_slow(error: PySparkException) -> bool:
     """Whether Spark gave up on a Python process that took more than ten seconds to start.
 
     It has no setting for that.  On a loaded machine it happens, and the query is started again.
     """
     return "failed to connect back" in str(error)
+
+
+def settle(admin: ottla.Admin) -> None:
+    """Wait for marks: a commit is acknowledged when it is decided, a moment before they are there.
+
+    A transaction that is prepared and waits for its decision is still open, and not waited for.
+    """
+    wait_until(lambda: not admin.list_transactions(states=["PrepareCommit", "PrepareAbort"]))
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

@@ -81,7 +81,7 @@ def test_rows_without_a_partition_go_where_their_keys_say(
         "UNION ALL SELECT 'k', 'b', 2"
     )
     with ottla.Producer(world.servers) as producer:
-        home = producer.send(topic, b"c", key=b"k").result(10).partition
+        home = producer.send(topic, b"c", key=b"k").result(60).partition
 
     write(frame, world, topic=topic)
 

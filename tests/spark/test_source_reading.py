@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 import ottla
+from ottla.client.buffers import MAX_KEPT
 from ottla.errors import ErrorCode, SerializationError, UnknownTopicError
 from ottla.spark.source.loss import DataLossError
 from ottla.testing import TestBroker
@@ -68,7 +69,7 @@ def test_an_empty_topic_has_no_tasks(broker: TestBroker, topic: str) -> None:
 
 
 def test_a_topic_that_does_not_exist_is_named(broker: TestBroker, topic: str) -> None:
-    reader = batch_reader(broker, subscribe=topic, retryTimeout="1s")
+    reader = batch_reader(broker, subscribe=topic, retryTimeout="4s")
     with pytest.raises(UnknownTopicError, match=f"topic '{topic}' does not exist"):
         reader.partitions()
 
@@ -94,6 +95,30 @@ def test_many_fetches_make_one_range(broker: TestBroker, topic: str) -> None:
     reader = batch_reader(broker, subscribe=topic, kafka__max__partition__fetch__bytes="4000")
 
     assert values_of(read_all(reader)) == numbers(5_000)
+
+
+def test_rows_that_are_still_held_are_not_overwritten_by_those_that_follow(
+    broker: TestBroker, topic: str
+) -> None:
+    broker.create_topic(topic)
+    values = [b"%d:" % n + bytes([n % 256]) * (n % 2_000) for n in range(2_000)]
+    with ottla.Producer(broker.bootstrap_servers, batch_size=50_000) as producer:
+        for n, value in enumerate(values):
+            producer.send(topic, value, key=b"%d" % n, headers=[("n", b"%d" % n)])
+
+    reader = batch_reader(
+        broker,
+        subscribe=topic,
+        includeHeaders="true",
+        kafka__max__partition__fetch__bytes="100000",
+    )
+    batches = read_all(reader)  # more of them than there are buffers to be used again
+
+    assert len(batches) > 2 * MAX_KEPT
+    rows = rows_of(batches)
+    assert [row["value"] for row in rows] == values
+    assert [row["key"] for row in rows] == numbers(2_000)
+    assert [row["headers"][0]["value"] for row in rows] == numbers(2_000)
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import ottla
 from ottla import pipeline
 from ottla.client.config import BOOTSTRAP_VARIABLE
 from ottla.pipeline.state import STATE_VARIABLE
 from tests.docs.pages import DOCS, Block, Shown, blocks, commands
+from tests.spark.sink_world import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,6 +69,8 @@ class Reader:
             return
         assert block.language == "console", block
         for shown in commands(block):
+            with ottla.Admin(servers) as admin:
+                settle(admin)  # a reader takes longer to the next command
             if shown.command == RUNS_A_PIPELINE:
                 self._run_pipeline(servers)
             else:

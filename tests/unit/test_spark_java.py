@@ -84,7 +84,7 @@ def test_the_script_leaves_one_argument_out_and_keeps_all_others(tmp_path: Path)
         [shim / "bin" / "java", "-cp", "a b", MODULE_LEFT_OUT, "", "$HOME"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
     )
     assert done.stdout.splitlines() == ["[-cp]", "[a b]", "[]", "[$HOME]"]

@@ -28,6 +28,9 @@ Watch = Callable[[Sequence[StepProgress], Sequence[tuple[str, BatchReport]]], No
 """Told at intervals how all steps stand, and which batches have ended since."""
 
 
+_NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
+
+
 class PipelineFailedError(OttlaError):
     """A step ended with an error; the message says which, and why."""
 
@@ -105,10 +108,13 @@ class Runner:
         Raises:
             PipelineFailedError: A step failed.
         """
-        from py4j.protocol import Py4JError
+        from py4j.protocol import Py4JError, Py4JJavaError
 
         try:
-            return self._run()
+            try:
+                return self._run()
+            except Py4JJavaError as error:
+                raise failure_of(str(error)) from error  # to ask what it was may fail, too
         except (Py4JError, ConnectionError) as error:
             raise PipelineFailedError(
                 "the connection to Spark broke: its Java process has ended, and spark.log may say "
@@ -176,3 +182,17 @@ class Runner:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def failure_of(told: str) -> PipelineFailedError:
+    """What Java threw, without its stack: `told` is how Py4J says it."""
+    lines = told.splitlines() or ["it does not say why"]
+    error = PipelineFailedError(
+        f"Spark failed: {next((line[2:] for line in lines if line.startswith(': ')), lines[0])}"
+    )
+    if _NOT_FOUND in told:
+        error.add_note(
+            "Spark gives Python ten seconds to say which formats there are, and on a busy machine "
+            "finds none: run the pipeline again, it goes on where it was"
+        )
+    return error

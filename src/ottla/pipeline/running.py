@@ -23,7 +23,7 @@ from ottla.pipeline.graph import check
 from ottla.pipeline.loading import load
 from ottla.pipeline.progress import BatchReport, StepProgress
 from ottla.pipeline.queries import Queries, RunSettings, check_options
-from ottla.pipeline.runner import Runner, Watch
+from ottla.pipeline.runner import PipelineFailedError, Runner, Watch
 from ottla.pipeline.spec import Pipeline, Step
 from ottla.pipeline.state import FAILED, State, StateFolder, state_dir
 from ottla.pipeline.topics import look_up, make_missing
@@ -138,6 +138,8 @@ def run(
                 with stopped_by_signals(runner):
                     book.close(runner.run(), "")
         except BaseException as error:
+            if isinstance(error, PipelineFailedError):
+                error.add_note(f"what Spark says about it is in {folder.log_file}")
             book.close(FAILED, str(error) or type(error).__name__)
             raise
     return runner.progress()

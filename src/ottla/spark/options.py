@@ -326,6 +326,10 @@ class SinkOptions(_Options):
     include_headers: bool = setting("includeHeaders", False)
     """Accepted as Spark's sink does: a column headers is written either way."""
 
+    trace_headers: bool = setting("traceHeaders", False)
+    """Where tasks are traced: whether each record carries the context of the task that wrote it, if
+    the rows have no column headers."""
+
     checkpoint_location: str | None = setting(
         "checkpointLocation", None, kind=Kind.STRING, nullable=True
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from ottla.spark.session import session
+from ottla.spark.session import QUICK_START, session
 from ottla.spark.sink.faults import FOLDER_VARIABLE, REACHED
 from tests.spark.sink_world import MAX_STARTS, PATIENCE_S, World, wait_until, was_too_slow
 
@@ -34,8 +34,12 @@ def main() -> None:
     world = World(servers, Path(folder))
     spark = session(
         "windows",
-        master="local[8,3]",
-        config={"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"},
+        master="local[4,3]",  # of the queries that stop, at most one does so in a task
+        config={
+            **QUICK_START,
+            "spark.driver.memory": "1g",
+            "spark.sql.shuffle.partitions": "2",
+        },
         log_file=Path(folder) / f"{names[0]}.log",
     )
     left = list(names)

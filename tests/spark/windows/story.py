@@ -9,6 +9,7 @@ again.  Then the stale ones are let go.
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -126,8 +127,8 @@ def tell(folder: Path) -> Story:
 
 
 def _tell(folder: Path, stack: ExitStack) -> Story:
-    data = folder / "broker"
-    broker = _served(data, stack)
+    data, port = folder / "broker", _claimed_port(stack)
+    broker = _served(data, stack, port)
     story = Story(World(broker.bootstrap_servers, folder))
     world = story.world
     for name in ALL:
@@ -149,7 +150,7 @@ def _tell(folder: Path, stack: ExitStack) -> Story:
     successor = _program(world, ALL, AT_A_TIME, stack)
     _wait_until(killed.exists, successor)
     broker.kill()  # it is dead; this waits for it
-    broker = _served(data, stack, port=int(broker.bootstrap_servers.rpartition(":")[2]))
+    broker = _served(data, stack, port)
     story.ended["successor"] = successor.ended()
     for path in reached.values():
         path.with_name(path.name.removesuffix(REACHED) + RESUME).touch()
@@ -163,7 +164,16 @@ def _partitions(name: str) -> int:
     return 1 if "one-phase" in name else 3
 
 
-def _served(data: Path, stack: ExitStack, port: int = 0) -> ServedBroker:
+def _claimed_port(stack: ExitStack) -> int:
+    """A port that nobody else gets while the broker is down: not even for the end of a client."""
+    claim = stack.enter_context(socket.socket())
+    claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    claim.bind(("127.0.0.1", 0))
+    port: int = claim.getsockname()[1]
+    return port
+
+
+def _served(data: Path, stack: ExitStack, port: int) -> ServedBroker:
     broker = ServedBroker(data, port=port, transaction_two_phase_commit_enable="true")
     return stack.enter_context(broker)
 

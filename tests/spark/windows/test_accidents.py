@@ -93,8 +93,7 @@ def test_w8_a_query_is_stopped_while_it_commits(
 ) -> None:
     wanted = copied(world, topic)
     reached = order("commit.before.EndRound", topic, "pause")
-    query = world.copy(spark, topic)
-    wait_until(reached.exists)
+    query = world.copy_until(spark, topic, reached)
 
     stopping = threading.Thread(target=query.stop)
     stopping.start()
@@ -213,8 +212,7 @@ def test_w16_readers_see_a_batch_when_it_is_committed_and_not_before(
 ) -> None:
     wanted = copied(world, topic)
     reached = order("commit.before.Decide", topic, "pause")
-    query = world.copy(spark, topic)
-    wait_until(reached.exists)
+    query = world.copy_until(spark, topic, reached)
 
     assert world.committed(f"{topic}-out") == []
     assert len(world.open_transactions()) == 3
@@ -236,8 +234,9 @@ def test_w17_the_number_of_transactional_ids_does_not_grow_with_that_of_batches(
     assert len(read_ledger(world.servers, topic)) == len(wanted)
     with ottla.Admin(world.servers) as admin:
         names = [entry.transactional_id for entry in admin.list_transactions()]
-    # A task has two Python workers, one to read and one to write, and any may be either.
-    assert len([name for name in names if Names(topic).is_participant(name)]) <= 4
+    # A task has two Python workers, one to read and one to write, and any may be either.  Two
+    # tasks have four; and Spark replaces those that had nothing to do for a minute.
+    assert len([name for name in names if Names(topic).is_participant(name)]) <= 8
 
 
 @pytest.mark.parametrize("choice", ["rewrite", "skip"])

@@ -11,7 +11,7 @@ takes back what it wrote if not.
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -46,6 +46,8 @@ class Job(NamedTuple):
     """None where nothing is planned, so that no round can end."""
     may_wait: bool
     """Whether transactions shall wait for their driver for ever, where brokers allow it."""
+    interceptors: Sequence[Any] = ()
+    """Of the producer: those that trace."""
 
 
 class _Worker:
@@ -114,12 +116,10 @@ def write_prepared(
     return Participant(identity, partition, row_count)
 
 
-def write_through(
-    client: Mapping[str, object], rows: Rows, batches: "Iterator[pa.RecordBatch]"
-) -> int:
+def write_through(job: Job, rows: Rows, batches: "Iterator[pa.RecordBatch]") -> int:
     """Write rows at once; return how many, when all of them are acknowledged."""
     row_count = 0
-    with Producer[Any, Any](config=client) as producer:
+    with Producer[Any, Any](config=job.client, interceptors=job.interceptors) as producer:
         for batch in batches:
             if batch.num_rows:
                 rows.send(batch, producer)
@@ -148,13 +148,14 @@ def _begun(
     worker = _worker()
     if job.may_wait and TIMEOUT not in job.client and servers not in worker.refused:
         try:
-            return _opened(stack, {**job.client, _TWO_PHASE: True}, transactional_id)
+            return _opened(stack, job, {_TWO_PHASE: True}, transactional_id)
         except BrokerError as error:
             if not isinstance(error, UnsupportedError) and error.code is not _NOT_ALLOWED:
                 raise
             worker.refused.add(servers)
     try:
-        return _opened(stack, {TIMEOUT: LONGEST_MS, **job.client}, transactional_id)
+        timeout_ms = job.client.get(TIMEOUT, LONGEST_MS)
+        return _opened(stack, job, {TIMEOUT: timeout_ms}, transactional_id)
     except BrokerError as error:
         if error.code is not ErrorCode.INVALID_TRANSACTION_TIMEOUT:
             raise
@@ -166,11 +167,12 @@ def _begun(
 
 
 def _opened(
-    stack: ExitStack, config: Mapping[str, object], transactional_id: str
+    stack: ExitStack, job: Job, more: Mapping[str, object], transactional_id: str
 ) -> tuple[Producer[Any, Any], Transaction[Any, Any]]:
+    config = {**job.client, **more, "transactional.id": transactional_id}
     with ExitStack() as attempt:
         producer = attempt.enter_context(
-            Producer[Any, Any](config={**config, "transactional.id": transactional_id})
+            Producer[Any, Any](config=config, interceptors=job.interceptors)
         )
         tx = attempt.enter_context(producer.transaction())
         stack.push(attempt.pop_all())

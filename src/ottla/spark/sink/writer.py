@@ -10,6 +10,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from ottla.client.producer.config import ProducerConfig
 from ottla.errors import ConfigError
+from ottla.spark import tracing
 from ottla.spark.options import SinkOptions
 from ottla.spark.sink import checkpoint, protocol, tasks
 from ottla.spark.sink.brokers import Brokers
@@ -77,16 +79,17 @@ class _Sink:
         self, job: tasks.Job, batches: "Iterator[pa.RecordBatch]", written: Written
     ) -> Written:
         """Write the rows of one task, unless its batch is in the log already."""
-        partition = _partition()
-        if not self.is_exact:
-            tasks.write_through(self.client, self.rows, batches)
-            return written
-        plan = written.plan
+        partition, plan = _partition(), written.plan
         if plan is not None and plan.covers(written.query_id, written.batch_id):
             tasks.drain(batches)
             participant, is_skipped = None, True
         else:
-            participant = tasks.write_prepared(job, self.rows, batches, partition)
+            with self._traced(written) as interceptors:
+                job = job._replace(interceptors=interceptors)
+                if not self.is_exact:
+                    tasks.write_through(job, self.rows, batches)
+                    return written
+                participant = tasks.write_prepared(job, self.rows, batches, partition)
             is_skipped = False
         return Written(
             written.query_id,
@@ -97,15 +100,22 @@ class _Sink:
             is_skipped=is_skipped,
         )
 
+    def _traced(self, written: Written) -> AbstractContextManager[list[Any]]:
+        """Around the work of a task: the interceptors of its producer."""
+        options = self.options
+        return tracing.writing(
+            written.query_id, written.batch_id, options.topic, options.trace_headers
+        )
+
     def commit(self, names: Names, told: Sequence[Written]) -> None:
         """Decide a batch, or see that it is decided."""
-        if not self.is_exact:
-            return
-        first = told[0]
-        if any(message.is_skipped for message in told):
-            self._check_skipped(names, first)
-            return
-        self.brokers(names).run("commit", protocol.commit(self._decision(names, told)))
+        with _ending("commit", told):
+            if not self.is_exact:
+                return
+            if any(message.is_skipped for message in told):
+                self._check_skipped(names, told[0])
+                return
+            self.brokers(names).run("commit", protocol.commit(self._decision(names, told)))
 
     def abort(self, names: Names, told: Sequence[Written], *, is_whole: bool) -> None:
         """Give a batch up, unless it is decided; `is_whole`: all tasks had written."""
@@ -114,7 +124,8 @@ class _Sink:
         identities = [m.participant.identity for m in told if m.participant is not None]
         decision = self._decision(names, told) if is_whole and told else None
         if decision is not None or identities:
-            self.brokers(names).run("abort", protocol.abort(decision, identities))
+            with _ending("abort", told):
+                self.brokers(names).run("abort", protocol.abort(decision, identities))
 
     def _decision(self, names: Names, told: Sequence[Written]) -> Decision:
         first = told[0]
@@ -358,6 +369,15 @@ def _other_batch(names: Names, message: Written, decided: Decision | None) -> st
         "checkpoint that belongs to it; or begin with a new checkpointLocation, at offsets that "
         "you choose (startingOffsets); `ottla pipeline ledger` shows what is written"
     )
+
+
+def _ending(operation: str, told: Sequence[Written]) -> AbstractContextManager[None]:
+    """Around the end of a batch."""
+    if not told:
+        return nullcontext()
+    first = told[0]
+    rows = [m.participant.row_count for m in told if m.participant is not None]
+    return tracing.ending(operation, first.query_id, first.batch_id, first.planned_ms, rows)
 
 
 def _told(messages: Messages) -> list[Written]:

@@ -47,7 +47,9 @@ from ottla.wire.messages.fetch import (
 from ottla.wire.schema import NO_UUID
 
 MAX_QUEUED: Final = 2
-FETCH_BYTES: Final = 8 * MIB
+FETCH_BYTES: Final = 4 * MIB
+"""Each fetch has its price, and so has what does not fit the buffers of a socket at once, which are
+4 MiB on many systems: a broker has to keep the rest."""
 MAX_CLIENTS: Final = 4
 """How many clients a worker process keeps: one for each set of settings."""
 EMPTY_ANSWERS: Final = 2

@@ -4,7 +4,8 @@ While rows are decoded in the task's thread, the next fetch is under way on the 
 client, with its connections, stays for the tasks that this process runs later.
 
 A range is finished when the position has reached its end, however few records there were.  No
-Python object is made for a record.
+Python object is made for a record, and values that are not compressed stay in the buffer that they
+were received into: Spark's writer reads them from there.
 """
 
 from bisect import bisect_left
@@ -19,6 +20,7 @@ from ottla.client.consumer.chunks import Chunk, Part
 from ottla.errors import SerializationError
 from ottla.records.arrow import to_arrow
 from ottla.records.batch import MAX_DECOMPRESSED_BYTES
+from ottla.spark import tracing
 from ottla.spark.options import SourceOptions
 from ottla.spark.source.columns import Layout, layout_of, record_column
 from ottla.spark.source.decoding import Decoder, decoded, decoder_of, trouble_of
@@ -43,10 +45,11 @@ def read_range(
         SerializationError: A value cannot be decoded, with mode = FAILFAST.
         DeadlineError: They did not come within kafkaConsumer.pollTimeoutMs.
     """
-    rows = Rows(options, layout_of(options, schema), partition.range)
-    for chunk in fetched(options, partition.range, partition.topic_id):
-        for group in _groups(chunk, options.batch_rows):
-            yield from rows.of(group)
+    with tracing.reading(partition.range) as seen:
+        rows = Rows(options, layout_of(options, schema), partition.range, seen)
+        for chunk in fetched(options, partition.range, partition.topic_id):
+            for group in _groups(chunk, options.batch_rows):
+                yield from rows.of(group)
 
 
 def _groups(chunk: Chunk, max_rows: int) -> Iterator[list[Part]]:
@@ -73,8 +76,15 @@ def _groups(chunk: Chunk, max_rows: int) -> Iterator[list[Part]]:
 class Rows:
     """Makes rows of a range from batches of the log."""
 
-    def __init__(self, options: SourceOptions, layout: Layout, of: OffsetRange) -> None:
+    def __init__(
+        self,
+        options: SourceOptions,
+        layout: Layout,
+        of: OffsetRange,
+        seen: tracing.Seen | None = None,
+    ) -> None:
         self._options = options
+        self._seen = seen or tracing.Seen()
         self._layout = layout
         self._range = of
         self._decoder: Decoder | None = None
@@ -85,8 +95,10 @@ class Rows:
     def of(self, parts: list[Part]) -> Iterator[pa.RecordBatch]:
         """The rows of these parts that lie in the range, in batches that are not too large."""
         limit_bytes = MAX_DECOMPRESSED_BYTES * len(parts)
-        rows = to_arrow((part.batch for part in parts), max_bytes=limit_bytes)
+        # Nobody but us reads these batches, and once is enough.
+        rows = to_arrow((part.batch for part in parts), max_bytes=limit_bytes, may_overwrite=True)
         rows = self._cut(rows, parts[0].from_offset)
+        self._seen.rows(rows)
         timestamp_type = int(parts[0].batch.timestamp_type)
         for first in range(0, rows.num_rows, self._options.batch_rows):
             piece = self._shown(rows.slice(first, self._options.batch_rows), timestamp_type)
