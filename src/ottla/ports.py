@@ -81,6 +81,13 @@ class Disk(Protocol):
         """Give `old` the name `new`, atomically replacing what had it."""
         ...
 
+    def link(self, path: str, new: str) -> None:
+        """Give the file at `path` a second name, `new`, which must be free.
+
+        It is one file with two names, and lives until both are removed.
+        """
+        ...
+
     def remove(self, path: str) -> None: ...
 
     def sync_folder(self, path: str) -> None: ...

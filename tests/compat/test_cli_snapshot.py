@@ -8,6 +8,7 @@ import pytest
 import ottla
 from ottla.broker.embedded import Broker
 from ottla.cli import main as cli
+from ottla.runtime.control import CONTROL_SOCKET
 from tests.compat.cli_samples import facts, served
 from tests.compat.cli_samples import ottla as run
 from tests.mirror.world import until
@@ -87,13 +88,14 @@ def test_a_broker_that_was_killed_recovers_from_its_snapshot(tmp_path: Path) -> 
         assert sight(restored.bootstrap_servers) == before
 
 
-def test_a_broker_that_runs_is_told_to_be_stopped_first(tmp_path: Path) -> None:
+def test_a_broker_that_cannot_be_asked_for_a_copy_is_to_be_stopped_first(tmp_path: Path) -> None:
     with Broker(tmp_path / "data"):
+        (tmp_path / "data" / CONTROL_SOCKET).unlink()
         done = run("snapshot", tmp_path / "data", tmp_path / "one.snapshot")
 
     assert done.exit_code == 5
     assert "in use by process" in done.stderr
-    assert "stop the broker first" in done.stderr
+    assert "stop it first" in done.stderr
     assert not (tmp_path / "one.snapshot").exists()
 
 

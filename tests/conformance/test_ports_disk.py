@@ -266,6 +266,34 @@ def test_a_rename_that_cannot_be_is_refused(disk: Disk) -> None:
     assert disk.names("") == ["a", "f", "full"]
 
 
+def test_a_linked_file_has_two_names_until_both_are_removed(disk: Disk) -> None:
+    disk.make_folder("f")
+    file = disk.open("a", create=True)
+    file.write(0, b"one")
+    disk.link("a", "f/b")
+    use_other_files(disk)
+
+    file.write(3, b"two")
+
+    assert (file.path, content(disk, "f/b")) == ("a", b"onetwo")
+    disk.remove("a")
+    assert content(disk, "f/b") == b"onetwo"
+    put(disk, "a", b"another")
+    assert content(disk, "f/b") == b"onetwo"
+    disk.remove("f/b")
+    assert disk.names("f") == []
+
+
+def test_a_link_that_cannot_be_is_refused(disk: Disk) -> None:
+    disk.make_folder("f")
+    put(disk, "a", b"a")
+    put(disk, "b", b"b")
+    for path, new in [("missing", "c"), ("a", "missing/c"), ("a", "b"), ("f", "c")]:
+        with pytest.raises(OSError, match=r"No such|exists|not permitted"):
+            disk.link(path, new)
+    assert (disk.names(""), content(disk, "b")) == (["a", "b", "f"], b"b")
+
+
 def test_an_open_file_follows_its_new_name(disk: Disk) -> None:
     file = disk.open("a", create=True)
     file.write(0, b"one")

@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.broker.config import BrokerConfig
+from ottla.broker.embedded import Broker
+from ottla.broker.server import Server
 from ottla.cluster.store.interface import (
     ABSENT,
     Delete,
@@ -218,6 +221,24 @@ def test_a_transaction_is_synced_before_it_returns_unless_it_is_temporary(
     assert store._db.execute("PRAGMA synchronous").fetchone() == (off if is_temporary else full,)
     assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     store.close()
+
+
+@pytest.mark.parametrize("is_temporary", [False, True])
+def test_a_broker_syncs_its_metadata_wherever_a_folder_was_named(
+    tmp_path: Path, is_temporary: bool
+) -> None:
+    found: list[int] = []
+
+    class Watched(Broker):
+        def _new_server(self, config: BrokerConfig) -> Server:
+            server = super()._new_server(config)
+            assert isinstance(server._store, SqliteStore)
+            found.extend(server._store._db.execute("PRAGMA synchronous").fetchone())
+            return server
+
+    with Watched(None if is_temporary else tmp_path / "data"):
+        off, full = 0, 2
+        assert found == [off if is_temporary else full]
 
 
 WRITER = """

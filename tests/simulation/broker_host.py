@@ -12,6 +12,7 @@ from typing import Final
 from ottla.broker.config import BrokerConfig
 from ottla.broker.dispatch import Route
 from ottla.broker.flusher import Flusher
+from ottla.broker.freezing import Freezer
 from ottla.broker.server import Server
 from ottla.broker.transactions import Transactions
 from ottla.cluster.store.memory import MemoryStore
@@ -63,6 +64,8 @@ class BrokerHost:
         transactions: type[Transactions] = Transactions,
         serve: Serve | None = None,
         settings: Mapping[str, object] | None = None,
+        freezer: type[Freezer] | None = None,
+        back_up: Callable[[str], None] = lambda folder: None,
     ) -> None:
         self.is_disk_bad = False
         """Whether there is an excuse for what cannot be opened: no room, or syncs that fail."""
@@ -72,6 +75,10 @@ class BrokerHost:
         self._flusher = flusher
         self._transactions = transactions
         self._serve_with = serve
+        self._freezer = freezer
+        self._back_up = back_up
+        self.server: Server | None = None
+        """The one that runs, or ran last."""
         self._config = BrokerConfig.of({**SETTINGS, **(settings or {}), "ottla.flush": flush})
         self._store = SurvivingStore()
         self._stop_asked: asyncio.Future[None] | None = None
@@ -115,6 +122,8 @@ class BrokerHost:
             flusher=self._flusher,
             transactions=self._transactions,
             serve=self._serve_with,
+            freezer=self._freezer,
+            back_up=self._back_up,
         )
         try:
             opened = await server.start()
@@ -123,6 +132,7 @@ class BrokerHost:
                 raise
             self._journal.done[f"start failed: {error.strerror}"] += 1
             return
+        self.server = server
         if opened.offline and not self.is_disk_bad:
             self._journal.violate(f"offline after the start: {opened.offline}")
         await asyncio.wait({server.failure, self._stop_asked}, return_when=asyncio.FIRST_COMPLETED)

@@ -14,7 +14,7 @@ import pytest
 
 from ottla.log import files
 from ottla.log.checkpoints import read_offsets, write_offsets
-from ottla.log.compaction import CLEANED_OFFSETS
+from ottla.log.files import CLEANED_OFFSETS
 from ottla.log.log import Log
 from ottla.records.batch import NO_PRODUCER_ID, NO_SEQUENCE
 from ottla.testing.disk import PowerLoss, SimDisk

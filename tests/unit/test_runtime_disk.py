@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import errno
+import gc
 import os
 import subprocess
 import sys
@@ -160,8 +161,8 @@ def test_a_sync_goes_on_when_its_caller_is_canceled(disk: RealDisk) -> None:
         syncing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await syncing
-        for _ in range(1_000):  # the other threads may be quicker
-            if file.pins:
+        async with asyncio.timeout(60):
+            while file.pins:  # the other threads may be quicker
                 await disk.sync_files([file])
 
     asyncio.run(sync())
@@ -262,7 +263,7 @@ def test_a_group_of_syncs_wakes_the_loop_once(disk: RealDisk) -> None:
 
 def test_shares_are_synced_at_the_same_time_and_each_in_its_order() -> None:
     threads = SyncThreads(most=2)
-    begun = threading.Barrier(2, timeout=30)
+    begun = threading.Barrier(2, timeout=60)
     synced: list[int] = []
 
     def sync(number: int) -> None:
@@ -362,7 +363,8 @@ def test_the_thread_survives_a_loop_that_closed(
     threads.stop()
     threads.stop()
 
-    assert caplog.messages == ["a sync ended after its loop had closed; errors: [None]"]
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("ottla")]
+    assert told == ["a sync ended after its loop had closed; errors: [None]"]
 
 
 def test_a_locked_folder_names_the_process_that_holds_it(disk: RealDisk) -> None:
@@ -388,6 +390,7 @@ def test_a_lock_ends_with_its_process(disk: RealDisk) -> None:
 
 
 def test_closing_the_disk_closes_everything(tmp_path: Path) -> None:
+    gc.collect()  # so that nothing that other tests have left is closed meanwhile
     before = len(os.listdir("/dev/fd"))
     disk = RealDisk(tmp_path / "data", max_descriptors=3)
     disk.make_folder("f")
@@ -404,13 +407,19 @@ def test_closing_the_disk_closes_everything(tmp_path: Path) -> None:
 
 
 def test_a_sync_that_ends_after_everything_was_closed_closes_nothing(tmp_path: Path) -> None:
-    files = OpenFiles(str(tmp_path), 3)
-    file = files.open("log", os.O_RDWR | os.O_CREAT)
-    first, second = files.pin(file), files.pin(file)
-    files.close_all()
-    others = [os.open(tmp_path / name, os.O_RDWR | os.O_CREAT) for name in ("a", "b")]
-    assert sorted(others) == sorted((first, second)), "the system gives the lowest numbers again"
-    for descriptor in (first, second):
-        files.unpin(file, descriptor)
-    for other in others:
-        os.close(other)  # nobody else has
+    gc.collect()  # so that there are no gaps but ours
+    for _ in range(10):  # threads that other tests have left may open and close something, too
+        files = OpenFiles(str(tmp_path), 3)
+        file = files.open("log", os.O_RDWR | os.O_CREAT)
+        first, second = files.pin(file), files.pin(file)
+        files.close_all()
+        others = [os.open(tmp_path / name, os.O_RDWR | os.O_CREAT) for name in ("a", "b")]
+        is_reused = sorted(others) == sorted((first, second))
+        if is_reused:
+            for descriptor in (first, second):
+                files.unpin(file, descriptor)
+        for other in others:
+            os.close(other)  # nobody else has
+        if is_reused:
+            return
+    pytest.fail("the system gives the lowest numbers again")

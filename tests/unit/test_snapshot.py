@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.embedded import Broker
-from ottla.snapshot.archive import HEADER, MANIFEST, Header, Manifest, SnapshotError, inner_path
-from ottla.snapshot.restoring import check, read_header, restore
+from ottla.snapshot.archive import (
+    CHUNK_BYTES,
+    HEADER,
+    MANIFEST,
+    Header,
+    Manifest,
+    SnapshotError,
+    inner_path,
+)
+from ottla.snapshot.restoring import Folder, check, read_header, restore
 from ottla.snapshot.taking import stopped_broker
 
 Members = list[tuple[tarfile.TarInfo, bytes]]
@@ -52,6 +60,18 @@ def refused(file: Path, target: Path) -> str:
     assert str(checked.value) == str(raised.value)
     assert sorted(target.parent.iterdir()) == beside
     return str(raised.value)
+
+
+def test_a_file_is_whole_when_it_is_synced(tmp_path: Path) -> None:
+    content = [b"begin", bytes(CHUNK_BYTES), b"end", bytes(7)]
+    info = tarfile.TarInfo("file")
+    info.size = sum(map(len, content))
+    synced: list[bytes] = []
+    folder = Folder(tmp_path, lambda _: synced.append((tmp_path / "file").read_bytes()))
+
+    folder.write("file", iter(content), info)
+
+    assert synced == [b"".join(content)]
 
 
 def test_everything_is_as_it_was(whole: Path, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""`ottla snapshot`: the data directory of a stopped broker in one file."""
+"""`ottla snapshot`: the data directory of a broker, stopped or running, in one file."""
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,6 +10,9 @@ from ottla.cli.output import InUseError, Output, format_option, verbose_option
 from ottla.cli.progress import progress_bar
 from ottla.cli.quantities import counted, human_size
 from ottla.errors import OttlaError
+
+if TYPE_CHECKING:
+    from ottla.snapshot.archive import Header
 
 
 @click.command("snapshot")
@@ -19,7 +23,10 @@ from ottla.errors import OttlaError
 @format_option
 @click.pass_obj
 def command(output: Output, data_dir: Path, file: Path, force: bool) -> None:
-    """Write the data directory of a stopped broker into one file.
+    """Write the data directory of a broker into one file.
+
+    The broker may be stopped, or go on running: then FILE has it as it was at one moment, with
+    everything that was acknowledged before.
 
     FILE is a gzipped tar with a checksum of everything in it. It appears under its name when it is
     whole and on disk. `ottla restore` makes a data directory of it again.
@@ -30,7 +37,7 @@ def command(output: Output, data_dir: Path, file: Path, force: bool) -> None:
       ottla snapshot /var/lib/ottla /backup/ottla.snapshot --force
     """
     from ottla.snapshot.archive import SnapshotError
-    from ottla.snapshot.taking import stopped_broker
+    from ottla.snapshot.taking import broker_data
 
     if file.exists() and not force:
         refusal = SnapshotError(f"{file} exists")
@@ -39,7 +46,7 @@ def command(output: Output, data_dir: Path, file: Path, force: bool) -> None:
     if data_dir.resolve() in file.resolve().parents:
         raise click.UsageError(f"{file} would lie in the folder that it is a snapshot of")
     try:
-        with stopped_broker(data_dir) as broker:
+        with broker_data(data_dir) as broker:
             header = broker.header
             is_watched = sys.stderr.isatty() and not output.is_json
             with progress_bar(file.name, header.size_bytes, is_watched) as bar:
@@ -60,19 +67,27 @@ def command(output: Output, data_dir: Path, file: Path, force: bool) -> None:
                 "bytes": header.size_bytes,
                 "file_bytes": packed_bytes,
                 "was_clean": header.was_clean,
+                "was_running": header.was_running,
             }
         )
         return
     output.say(
         f"{file}: {counted(len(header.topics), 'topic')}, "
         f"{counted(sum(header.topics.values()), 'partition')}, "
-        f"{human_size(header.size_bytes)} in {human_size(packed_bytes)}"
-        + ("" if header.was_clean else "; the broker had crashed, and recovers when it is served")
+        f"{human_size(header.size_bytes)} in {human_size(packed_bytes)}" + _advice(header)
     )
+
+
+def _advice(header: "Header") -> str:
+    if header.was_running:
+        return "; the broker runs on"
+    return "" if header.was_clean else "; the broker had crashed, and recovers when it is served"
 
 
 def in_use(data_dir: Path, error: OSError) -> OttlaError:
     """Why a data directory cannot be had now."""
     failure = InUseError(f"{data_dir}: {error.strerror}")
-    failure.add_note("stop the broker first: Ctrl-C where it runs, or `kill` and its number")
+    failure.add_note(
+        "it cannot be asked for a copy: stop it first, with Ctrl-C or `kill` and its number"
+    )
     return failure

@@ -90,6 +90,9 @@ class RealDisk:
         self._open_files.lost_name(replaced)
         self._open_files.renamed(old, new)
 
+    def link(self, path: str, new: str) -> None:
+        os.link(self._absolute(path), self._absolute(new))
+
     def remove(self, path: str) -> None:
         absolute = self._absolute(path)
         removed = self._open_files.at(path)

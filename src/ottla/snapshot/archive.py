@@ -38,6 +38,8 @@ class Header:
     created_ms: int
     was_clean: bool
     """Whether the broker was stopped in good order; else the next start recovers."""
+    was_running: bool = False
+    """Whether it was taken while the broker ran."""
     topics: Mapping[str, int]
     """Topic -> how many partitions it has."""
     file_count: int
@@ -51,6 +53,7 @@ class Header:
             "cluster_id": self.cluster_id,
             "created_ms": self.created_ms,
             "was_clean": self.was_clean,
+            "was_running": self.was_running,
             "topics": dict(self.topics),
             "files": self.file_count,
             "bytes": self.size_bytes,
@@ -75,6 +78,7 @@ class Header:
                 cluster_id=str(facts["cluster_id"]),
                 created_ms=int(facts["created_ms"]),
                 was_clean=bool(facts["was_clean"]),
+                was_running=bool(facts.get("was_running", False)),
                 topics={str(name): int(count) for name, count in facts["topics"].items()},
                 file_count=int(facts["files"]),
                 size_bytes=int(facts["bytes"]),

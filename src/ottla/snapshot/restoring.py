@@ -55,10 +55,11 @@ class Nowhere:
 
 
 class Folder:
-    """A folder on disk."""
+    """A folder on disk; `sync` is what has the content of a descriptor there."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, sync: Callable[[int], None] = os.fsync) -> None:
         self._root = root
+        self._sync = sync
         self._modes = {root: 0o755}
 
     def make_folder(self, path: str, mode: int) -> None:
@@ -79,7 +80,7 @@ class Folder:
             file.flush()
             os.fchmod(file.fileno(), info.mode & 0o777)
             os.utime(file.fileno(), (info.mtime, info.mtime))
-            os.fsync(file.fileno())
+            self._sync(file.fileno())
 
     def finish(self) -> None:
         """Have the names on disk, too, and let in whoever was let in before."""

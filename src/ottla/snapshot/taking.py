@@ -1,7 +1,8 @@
-"""Takes a snapshot of a data directory whose broker is stopped.
+"""Takes a snapshot of a data directory: of a broker that is stopped, or of one that runs.
 
-The directory is locked meanwhile, so no broker starts in it.  Room that segments have reserved is
-zeros, of which compression leaves nothing.
+A broker that is stopped cannot start meanwhile: its directory is locked.  One that runs makes a
+copy of it as it is at one moment, of second names for its files, and lets go of it in the end.
+Room that segments have reserved is zeros, of which compression leaves nothing.
 """
 
 import asyncio
@@ -12,17 +13,17 @@ import os
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from ottla import __version__
-from ottla.broker.embedded import METADATA_FILE
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.layout import read_image
-from ottla.cluster.store.sqlite import SqliteStore
-from ottla.log.files import CLEAN_SHUTDOWN
+from ottla.cluster.store.sqlite import METADATA_FILE, SqliteStore
+from ottla.log.files import CLEAN_SHUTDOWN, FROZEN
+from ottla.runtime.control import CONTROL_SOCKET, connect
 from ottla.runtime.disk import RealDisk
 from ottla.snapshot.archive import (
     DATA,
@@ -33,27 +34,45 @@ from ottla.snapshot.archive import (
     Manifest,
     SnapshotError,
 )
+from ottla.snapshot.control import FREEZE, MAX_ANSWER_BYTES, RELEASE, read_answer
 
 COMPRESSION_LEVEL: Final = 1
 """Records are often compressed already: what is left to gain is quickly gained."""
-LEFT_OUT: Final = frozenset({".lock", f"{METADATA_FILE}-shm"})
-"""What belongs to a running process."""
+LEFT_OUT: Final = frozenset({".lock", CONTROL_SOCKET, FROZEN, f"{METADATA_FILE}-shm"})
+"""What belongs to a running process, or was left by one that was killed."""
+PATIENCE_S: Final = 300.0
+"""How long a broker may take for its copy: it has a second for some ten thousand partitions."""
 
 Advance = Callable[[int], None]
 """Takes how many bytes more are done."""
 
 
-class StoppedBroker:
-    """A data directory that nobody uses, and that nobody can use now."""
+class DataDirectory:
+    """A data directory that nobody changes now, and what is to be taken of it."""
 
-    def __init__(self, data_dir: Path, image: ClusterImage) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        ends: Mapping[str, int] | None = None,
+        confirm: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`ends` is of a copy that a running broker made: how much of these files counts.
+
+        `confirm` raises if it is not what it should be any more; it is called at the end.
+        """
+        image = _image(data_dir)
         self._data_dir = data_dir
-        self._folders, self._files = _found(data_dir)
+        self._confirm = confirm
+        self._folders, found = _found(data_dir)
+        limits = ends or {}
+        self._files = [(path, limits.get(path, size_bytes)) for path, size_bytes in found]
         self.header = Header(
             ottla_version=__version__,
             cluster_id=image.cluster_id,
             created_ms=time.time_ns() // 1_000_000,
             was_clean=(data_dir / CLEAN_SHUTDOWN).exists(),
+            was_running=ends is not None,
             topics={name: len(topic.partitions) for name, topic in sorted(image.topics.items())},
             file_count=len(self._files),
             size_bytes=sum(size_bytes for _, size_bytes in self._files),
@@ -64,6 +83,7 @@ class StoppedBroker:
 
         Raises:
             OSError: There is no room, or no such folder.  Then nothing is left behind.
+            SnapshotError: The broker ended meanwhile.  Neither then.
         """
         folder = file.absolute().parent
         descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=folder)
@@ -75,16 +95,24 @@ class StoppedBroker:
                     ) as packed,
                     tarfile.open(fileobj=packed, mode="w") as tar,
                 ):
-                    self._fill(tar, advance)
+                    self._fill_or_say_why(tar, advance)
                 raw.flush()
                 os.fsync(raw.fileno())
                 size_bytes = raw.tell()
+            self._confirm()
             os.replace(temporary, file)
         except BaseException:
             os.unlink(temporary)
             raise
         sync_folder(folder)
         return size_bytes
+
+    def _fill_or_say_why(self, tar: tarfile.TarFile, advance: Advance) -> None:
+        try:
+            self._fill(tar, advance)
+        except OSError:
+            self._confirm()  # files that are gone went with the broker, and that is the reason
+            raise
 
     def _fill(self, tar: tarfile.TarFile, advance: Advance) -> None:
         header = self.header.text()
@@ -105,7 +133,23 @@ class StoppedBroker:
 
 
 @contextmanager
-def stopped_broker(data_dir: Path) -> Iterator[StoppedBroker]:
+def broker_data(data_dir: Path) -> Iterator[DataDirectory]:
+    """What is to be taken of a broker, whether it runs or not.
+
+    Raises:
+        BlockingIOError: It runs, and cannot be asked.
+        SnapshotError: It is no data directory, or the broker refuses.
+    """
+    with ExitStack() as stack:
+        try:
+            data = stack.enter_context(stopped_broker(data_dir))
+        except BlockingIOError as in_use:
+            data = stack.enter_context(running_broker(data_dir, in_use))
+        yield data
+
+
+@contextmanager
+def stopped_broker(data_dir: Path) -> Iterator[DataDirectory]:
     """Claim the data directory of a broker that does not run.
 
     Raises:
@@ -117,10 +161,43 @@ def stopped_broker(data_dir: Path) -> Iterator[StoppedBroker]:
     disk = RealDisk(data_dir)
     try:
         disk.lock()
-        yield StoppedBroker(data_dir, _image(data_dir))
+        yield DataDirectory(data_dir)
     finally:
         disk.unlock()
         disk.close()
+
+
+@contextmanager
+def running_broker(data_dir: Path, in_use: BlockingIOError) -> Iterator[DataDirectory]:
+    """Have the broker that runs in `data_dir` make a copy, and let go of it in the end.
+
+    Raises:
+        BlockingIOError: `in_use`, if nobody listens there.
+        SnapshotError: The broker refuses.
+    """
+    try:
+        connection = connect(str(data_dir), timeout_s=PATIENCE_S)
+    except OSError as error:
+        raise in_use from error
+    with connection, connection.makefile("rb") as answers:
+
+        def ask(question: bytes) -> dict[str, Any]:
+            connection.sendall(question)
+            return read_answer(answers.readline(MAX_ANSWER_BYTES))
+
+        def confirm() -> None:
+            try:
+                ask(RELEASE)
+            except ConnectionError as error:
+                raise SnapshotError("the broker ended meanwhile, or was stopped") from error
+
+        frozen = ask(FREEZE)
+        yield DataDirectory(data_dir / frozen["folder"], ends=frozen["ends"], confirm=confirm)
+
+
+def write_frozen(data_dir: str, ends: Mapping[str, int], file: str | os.PathLike[str]) -> None:
+    """Write a snapshot of the copy that a broker in this process has made."""
+    DataDirectory(Path(data_dir) / FROZEN, ends=ends).write(Path(file))
 
 
 def sync_folder(folder: Path) -> None:
@@ -146,7 +223,7 @@ def _found(data_dir: Path) -> tuple[list[str], list[tuple[str, int]]]:
     files: list[tuple[str, int]] = []
     for parent, names, found in os.walk(data_dir, onerror=_raise):
         place = Path(parent)
-        names.sort()
+        names[:] = sorted(name for name in names if name not in LEFT_OUT)
         for name in [*names, *found]:
             if (place / name).is_symlink():
                 raise SnapshotError(

@@ -127,13 +127,16 @@ class Entry:
     folder: FolderNode
     name: str
     inode: Inode | None
+    is_link: bool = False
+    """Whether it is a second name, beside the one by which the inode is known."""
 
     def apply(self) -> None:
         if self.inode is None:
             self.folder.entries.pop(self.name, None)
         else:
             self.folder.entries[self.name] = self.inode
-            self.inode.parent, self.inode.name = self.folder, self.name
+            if not self.is_link:
+                self.inode.parent, self.inode.name = self.folder, self.name
 
     def apply_durably(self) -> None:
         if self.inode is None:

@@ -9,7 +9,7 @@ Leases end with the process, so opening a store deletes what the last process ha
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from typing import Final
 
@@ -28,6 +28,8 @@ from ottla.cluster.store.interface import (
 from ottla.cluster.store.watchers import Watchers, check_shape, leases_of
 from ottla.errors import StorageError
 
+METADATA_FILE: Final = "metadata.sqlite"
+"""Where in its data directory a broker has it."""
 FORMAT_VERSION: Final = 1
 _APPLICATION_ID: Final = 0x4F74746C  # "Ottl": tells our files from other databases
 _PRIMARY_CODE: Final = 0xFF
@@ -122,6 +124,19 @@ class SqliteStore:
         if lease_id in self._leases:
             self._leases.remove(lease_id)
             self._delete_leased("lease_id = ?", (lease_id,))
+
+    def back_up(self, path: str) -> None:
+        """Write the store as it is now to `path`, where nothing is yet.  It still needs a sync.
+
+        It takes some milliseconds for each megabyte, and nothing else happens meanwhile.
+        """
+        with closing(sqlite3.connect(path, isolation_level=None)) as copy:
+            try:
+                copy.execute("PRAGMA synchronous = OFF")
+                copy.execute("PRAGMA journal_mode = OFF")
+                self._db.backup(copy)
+            except sqlite3.Error as error:  # of the copy, most likely: the store itself goes on
+                raise StorageError(f"no copy of metadata at {path}: {error}") from error
 
     def close(self) -> None:
         """Give up the file.  Leased keys go when the store is opened again, as after a crash."""
