@@ -33,7 +33,7 @@ def headers_of(context: SpanContext) -> tuple[tuple[str, bytes], ...]:
 def contexts_in(headers: Iterable[Headers]) -> list[SpanContext]:
     """The distinct contexts of some records, in the order in which they come."""
     raw = dict.fromkeys((h.get(TRACEPARENT), h.get(TRACESTATE)) for h in headers if len(h))
-    found = (_parsed(parent, state) for parent, state in raw if parent is not None)
+    found = (context_of(parent, state) for parent, state in raw if parent is not None)
     return [context for context in found if context.is_valid]
 
 
@@ -42,8 +42,11 @@ def links_to(contexts: Iterable[SpanContext]) -> list[Link]:
     return [Link(context) for context, _ in zip(contexts, range(MAX_LINKS), strict=False)]
 
 
-def _parsed(parent: bytes, state: bytes | None) -> SpanContext:
-    """Nonsense in a header gives a context that is not valid: it may come from anybody."""
+def context_of(parent: bytes, state: bytes | None = None) -> SpanContext:
+    """What headers say.
+
+    Nonsense in a header gives a context that is not valid: it may come from anybody.
+    """
     carrier = {TRACEPARENT: parent.decode("ascii", "replace")}
     if state is not None:
         carrier[TRACESTATE] = state.decode("ascii", "replace")

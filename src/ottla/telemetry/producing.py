@@ -14,10 +14,16 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
 
 from ottla.client.headers import Headers
-from ottla.client.producer.outgoing import ProducerInterceptor, ProducerRecord, SentBatch
-from ottla.errors import BrokerError, OttlaError
+from ottla.client.producer.outgoing import (
+    ProducerInterceptor,
+    ProducerRecord,
+    SendingRows,
+    SentBatch,
+)
+from ottla.errors import BrokerError, DeliveryError
 from ottla.telemetry import words
 from ottla.telemetry.contexts import TRACEPARENT, contexts_in, headers_of, links_to
+from ottla.telemetry.rows import with_context
 
 _NS_PER_MS: Final = 1_000_000
 
@@ -30,8 +36,18 @@ class ProducerTracing(ProducerInterceptor):
     Safe from any thread, and for several producers.
     """
 
-    def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
+    def __init__(
+        self, tracer_provider: TracerProvider | None = None, *, arrow_headers: bool = False
+    ) -> None:
+        """Use a tracer provider, or that of the program.
+
+        Args:
+            tracer_provider: Who makes the spans.
+            arrow_headers: Whether rows of `send_arrow` carry the sender's context, too, if they
+                have no headers of their own.  It is some eighty bytes in each record.
+        """
         self._tracer = words.tracer_of(tracer_provider)
+        self._arrow_headers = arrow_headers
         self._written: Written | None = None
         """The last context, and the headers that carry it: mostly the next record has it, too."""
         self._lock = threading.Lock()
@@ -71,10 +87,29 @@ class ProducerTracing(ProducerInterceptor):
         )
         if batch.base_offset >= 0:
             span.set_attribute(words.OFFSET, batch.base_offset)
-        if batch.error is not None:
-            span.set_attribute(words.ERROR, _word_for(batch.error))
-            span.set_status(Status(StatusCode.ERROR, str(batch.error)))
+        _note(span, batch.error)
         span.end()
+
+    def on_send_arrow(self, sending: SendingRows) -> None:
+        """A table is sent: tell of it as one span, which ends when all of it is answered."""
+        sender = trace.get_current_span().get_span_context()
+        span = self._tracer.start_span(
+            words.named("send", [sending.topic]),
+            kind=SpanKind.PRODUCER,
+            attributes={
+                **words.operation("send", "send", [sending.topic]),
+                words.COUNT: sending.rows.num_rows,
+            },
+        )
+
+        def answered(error: Exception | None) -> None:
+            _note(span, error)
+            span.end()
+
+        sending.when_answered(answered)
+        context = sender if sender.is_valid else span.get_span_context()
+        if self._arrow_headers and context.is_valid:
+            sending.rows = with_context(sending.rows, context)
 
     def _root(self, topic: str) -> Span:
         with self._lock:
@@ -106,5 +141,11 @@ def _ids(contexts: list[SpanContext]) -> list[tuple[int, int]]:
     return [(context.trace_id, context.span_id) for context in contexts]
 
 
-def _word_for(error: OttlaError) -> str:
-    return error.code.name if isinstance(error, BrokerError) else type(error).__name__
+def _note(span: Span, error: Exception | None) -> None:
+    """Say in a span what went wrong, if something did."""
+    if error is None:
+        return
+    reason = error.cause if isinstance(error, DeliveryError) else error
+    word = reason.code.name if isinstance(reason, BrokerError) else type(reason).__name__
+    span.set_attribute(words.ERROR, word)
+    span.set_status(Status(StatusCode.ERROR, str(error)))
