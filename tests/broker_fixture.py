@@ -96,7 +96,9 @@ class LittleBroker:
             controller=self.controller,
             partitions=self.partitions,
             flusher=None,
-            fetch_sessions=FetchSessions(max_sessions=10, min_idle_ms=1000, entropy=entropy),
+            make_fetch_sessions=lambda: FetchSessions(
+                max_sessions=10, min_idle_ms=1000, entropy=entropy
+            ),
             routes=routes(),
         )
         self.storage = Storage(

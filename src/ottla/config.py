@@ -265,8 +265,11 @@ def settings_of(cls: type[Declared]) -> Mapping[str, Setting]:
     return found
 
 
-def from_mapping(cls: type[C], mapping: Mapping[str, object]) -> C:
-    """Build a config from dotted names; an unknown name is an error that suggests a known one."""
+def from_mapping(cls: type[C], mapping: Mapping[str, object], **more: Any) -> C:
+    """Build a config from dotted names; an unknown name is an error that suggests a known one.
+
+    `more` are fields that are no settings.
+    """
     known = settings_of(cls)
     names = {alias: name for name, declared in known.items() for alias in declared.aliases}
     values: dict[str, Any] = {}
@@ -285,7 +288,7 @@ def from_mapping(cls: type[C], mapping: Mapping[str, object]) -> C:
         if field.name in parts:
             assert field.default_factory is not dataclasses.MISSING, field.name
             values[field.name] = field.default_factory(**parts[field.name])
-    return cls(**values)
+    return cls(**values, **more)
 
 
 def unknown_setting(name: str, known: Iterable[str]) -> ConfigError:

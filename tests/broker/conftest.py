@@ -6,6 +6,7 @@ from itertools import count
 import pytest
 
 from ottla.broker.embedded import Broker
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from tests.broker.wire_client import WireClient, batch_of
 
 _numbers = count(1)
@@ -29,6 +30,10 @@ class Bystander:
 
     def close(self) -> None:
         self._client.close()
+
+    def is_answered(self) -> None:
+        """Ask something that costs little."""
+        self._client.ask(ApiVersionsRequest(), 0)
 
     def writes_and_reads(self) -> None:
         """Write one more record, and find all of them, also over a new connection."""

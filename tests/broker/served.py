@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-READY_TIMEOUT_S: Final = 60
+READY_TIMEOUT_S: Final = 120
 
 
 class ServedBroker:

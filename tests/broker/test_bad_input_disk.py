@@ -194,7 +194,7 @@ class FailingDiskBroker:
         """Wait until the broker gives up; return why."""
 
         async def wait() -> BaseException | None:
-            await asyncio.wait({self._server.failure}, timeout=10)
+            await asyncio.wait({self._server.failure}, timeout=60)
             return self._server.failure.exception()
 
         return self._thread.call(wait())

@@ -18,8 +18,10 @@ import pytest
 
 from ottla.broker.embedded import Broker
 from ottla.errors import ErrorCode
+from ottla.testing import TestBroker
 from ottla.wire.frame import SIZE
 from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.produce import ProduceRequest
 from tests.broker.conftest import Bystander
@@ -36,13 +38,16 @@ from tests.broker.wire_client import (
 
 MIB = 1024 * 1024
 METADATA_VERSION = 8
+IDLE_S = 600.0
+IDLE_MS = int(IDLE_S * 1000)
+"""So long that nobody is idle because a test has to wait for its turn."""
 
 
 @contextmanager
-def guarded_broker(**settings: str | int) -> Iterator[Broker]:
-    """A broker that must serve a bystander before and after."""
+def guarded_broker(**settings: str | int) -> Iterator[TestBroker]:
+    """A broker that must serve a bystander before and after; its time goes on as a test says."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    with Broker(config=named) as broker:
+    with TestBroker(config=named) as broker:
         _serves_a_bystander(broker)
         yield broker
         _serves_a_bystander(broker)
@@ -73,7 +78,7 @@ class Lines(logging.Handler):
 
     def wait_for(self, count: int = 1) -> bool:
         with self._changed:
-            return self._changed.wait_for(lambda: self._count >= count, timeout=30)
+            return self._changed.wait_for(lambda: self._count >= count, timeout=60)
 
 
 @contextmanager
@@ -102,12 +107,12 @@ def peak_bytes_below(limit_bytes: int) -> Iterator[None]:
 
 def test_row_07_a_request_that_trickles_in_is_cut_off_and_memory_follows_what_arrived() -> None:
     with (
-        guarded_broker(connections_max_idle_ms=400) as broker,
+        guarded_broker(connections_max_idle_ms=IDLE_MS) as broker,
         WireClient(broker.bootstrap_servers) as client,
         peak_bytes_below(4 * MIB),
     ):
         client.send_bytes(struct.pack(">i", 50 * MIB))
-        assert any(_trickles_in_vain(client) for _ in range(400)), "still open after 8 s"
+        assert any(_trickles_in_vain(client, broker) for _ in range(40)), "still open"
 
 
 def test_row_18_pipelining_without_reading_is_bounded_and_answered_in_order() -> None:
@@ -140,18 +145,22 @@ def test_row_18_requests_behind_one_that_waits_are_bounded_and_answered_in_order
 def test_row_19_answers_that_nobody_reads_are_bounded_and_cut_off(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with (
-        guarded_broker(connections_max_idle_ms=1_000) as broker,
-        lines_with("connection closed.*reason=idle", caplog) as closings,
-    ):
+    with guarded_broker(connections_max_idle_ms=IDLE_MS) as broker:
         with WireClient(broker.bootstrap_servers) as client:
             assert client.create_topic("large") == 0
             for _ in range(12):
                 assert client.produce("large", batch_of(bytes(MIB - 1_000))).error_code == 0
-        with WireClient(broker.bootstrap_servers) as greedy, peak_bytes_below(40 * MIB):
+        with (
+            WireClient(broker.bootstrap_servers) as greedy,
+            lines_with(f"connection closed.*:{greedy.port} reason=idle", caplog) as closings,
+            peak_bytes_below(40 * MIB),
+        ):
             greedy.limit_receive_buffer(16 * 1024)
             greedy.send_bytes(frames_of(repeat(fetch_request("large"), 10), FETCH_VERSION))
+            greedy.wait_for_bytes()
 
+            for _ in range(3):  # while the sockets still fill, the connection is not idle
+                broker.advance(IDLE_S + 1)
             assert closings.wait_for()
 
             with pytest.raises(ConnectionError):
@@ -189,32 +198,40 @@ def idle_connection_count() -> int:
 
 
 def test_row_21_idle_connections_are_closed_and_active_ones_stay() -> None:
-    with guarded_broker(connections_max_idle_ms=500) as broker:
-        idle = [WireClient(broker.bootstrap_servers) for _ in range(idle_connection_count())]
+    with guarded_broker(connections_max_idle_ms=IDLE_MS) as broker, ExitStack() as opened:
+        connections = [WireClient(broker.bootstrap_servers) for _ in range(idle_connection_count())]
+        idle = [opened.enter_context(connection) for connection in connections]
         with WireClient(broker.bootstrap_servers) as active:
-            for client in idle:
-                while not client.is_closed_within(0.05):
-                    active.ask(ApiVersionsRequest(), 0)
-                client.close()
+            for _ in range(3):
+                active.ask(ApiVersionsRequest(), 0)
+                broker.advance(IDLE_S / 2)
+            active.ask(ApiVersionsRequest(), 0)
+            assert all(client.is_closed_by_peer() for client in idle)
             active.ask(ApiVersionsRequest(), 0)
 
 
 def test_a_fetch_that_waits_longer_than_the_idle_time_is_answered() -> None:
     with (
-        guarded_broker(connections_max_idle_ms=300) as broker,
+        guarded_broker(connections_max_idle_ms=IDLE_MS) as broker,
         WireClient(broker.bootstrap_servers) as client,
     ):
         assert client.create_topic("quiet") == 0
+        client.send(fetch_request("quiet", max_wait_ms=3 * IDLE_MS), FETCH_VERSION)
+        _serves_a_bystander(broker)  # and so has read what was sent before
 
-        assert client.values("quiet", max_wait_ms=1_200) == []
+        for _ in range(3):
+            broker.advance(IDLE_S + 1)
+
+        assert client.receive(FetchRequest, FETCH_VERSION)[1].error_code == ErrorCode.NONE
 
 
-def _trickles_in_vain(client: WireClient) -> bool:
-    """Send one byte, wait a little; whether the broker has had enough of it."""
+def _trickles_in_vain(client: WireClient, broker: TestBroker) -> bool:
+    """Send one byte, wait, but not for long; whether the broker has had enough of it."""
     try:
         client.send_bytes(b"x")
     except (ConnectionResetError, BrokenPipeError):
         return True
+    broker.advance(IDLE_S / 4)
     return client.is_closed_within(0.02)
 
 

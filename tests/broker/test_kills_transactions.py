@@ -61,9 +61,8 @@ class CopierProcess:
         self._counting.start()
 
     def wait_for(self, step: str) -> bool:
-        """Wait until it has done a step once more; False if it ends before."""
-        target = self._counts[step] + 1
-        return self._wait_until(lambda: self._counts[step] >= target)
+        """Wait until it has done a step; False if it ends before."""
+        return self._wait_until(lambda: self._counts[step] > 0)
 
     def wait_for_anything(self) -> bool:
         """Wait until it has done something, or waits to be released; False if it ends before."""
@@ -166,12 +165,17 @@ class Copied:
 
 @contextmanager
 def unused_port() -> Iterator[int]:
-    """A port that stays ours, because a broker that comes back wants the same."""
+    """A port that stays ours, because a broker that comes back wants the same.
+
+    While it is down, a client that tries to reach it could get that very port for its own end.
+    """
     with socket.socket() as claim:
         claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         claim.bind(("127.0.0.1", 0))
         port: int = claim.getsockname()[1]
-    yield port
+        if sys.platform != "linux":
+            claim.close()  # nobody else could listen there
+        yield port
 
 
 def serve(data_dir: Path, port: int) -> ServedBroker:
@@ -262,7 +266,9 @@ def test_without_transactions_a_kill_copies_twice(tmp_path: Path) -> None:
         assert killed.wait_for("sent")
         killed.kill()
         successor = CopierProcess(careless)
-        assert successor.wait_for("committed")
-        assert successor.wait_for("idle"), "it has copied the rest"
-        successor.kill()
-        assert not copied.is_prefix()
+        try:
+            while copied.is_prefix():
+                assert not copied.is_complete(), "it has copied everything once"
+                assert successor.wait_for_anything()
+        finally:
+            successor.kill()

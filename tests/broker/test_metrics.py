@@ -16,6 +16,7 @@ from ottla.broker.families import LATE_AFTER_MS
 from ottla.broker.partition import Partition
 from ottla.coordinator.config import TransactionConfig
 from ottla.errors import ErrorCode
+from ottla.log.files import CLEAN_SHUTDOWN
 from ottla.records.builder import BatchOptions, build
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -282,6 +283,19 @@ def test_a_broker_that_serves_is_healthy_and_ready(broker: Broker) -> None:
     assert read(broker, "/healthz") == (200, "ok\n")
     assert read(broker, "/readyz") == (200, "ready\n")
     assert read(broker, "/") == (404, "Not Found\n")
+
+
+def test_a_partition_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    offline = "kafka_controller_kafkacontroller_offlinepartitionscount"
+    with Broker(tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
+        assert client.create_topic(TOPIC) == ErrorCode.NONE
+        assert client.produce(TOPIC, batch_of(b"a")).error_code == ErrorCode.NONE
+    (segment,) = tmp_path.glob(f"{TOPIC}-0/*.log")
+    (tmp_path / CLEAN_SHUTDOWN).unlink()
+    segment.unlink()  # what is lost was durable: the partition must not begin anew
+
+    with Broker(tmp_path, config={"ottla.metrics.port": 0}) as broker:
+        assert metrics(broker)[offline] == 1
 
 
 def test_nothing_listens_unless_it_is_asked_for(module_broker: Broker) -> None:

@@ -1,12 +1,15 @@
 """A transactional producer that can say anything, at any moment, in either version.
 
 It keeps the producer id and epoch that it was given and counts sequence numbers, as clients do;
-whoever wants to lie sets `producer` or says so in the call.
+whoever wants to lie sets `producer` or says so in the call.  As clients do, too, it asks again
+while the last transaction still ends: brokers wait before they answer, but not for a slow disk.
 """
 
+import time
 from collections import Counter
+from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ottla.errors import ErrorCode
 from ottla.records.batch import Batch, batches
@@ -32,9 +35,12 @@ from ottla.wire.messages.txn_offset_commit import (
 )
 from tests.broker.wire_client import WireClient, batch_of
 
+A = TypeVar("A")
+
 READ_COMMITTED: Final = 1
 INIT_VERSION: Final = 6
 PATIENCE_MS: Final = 10_000
+PATIENCE_S: Final = 60.0
 
 
 class Versions(NamedTuple):
@@ -86,7 +92,9 @@ class TxnWire:
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms, **changes
         )
-        answer: InitProducerIdResponse = self.client.ask(request, INIT_VERSION)
+        answer: InitProducerIdResponse = insist(
+            lambda: self.client.ask(request, INIT_VERSION), lambda answer: answer.error_code
+        )
         if not answer.error_code:
             self.become(Identity(answer.producer_id, answer.producer_epoch))
         return answer
@@ -122,9 +130,13 @@ class TxnWire:
 
     def produce(self, topic: str, *values: bytes, partition: int = 0) -> PartitionProduceResponse:
         request = self.request(topic, *values, partition=partition)
-        answer = self.client.ask(request, self.versions.produce)
-        result: PartitionProduceResponse = answer.responses[0].partition_responses[0]
-        return result
+
+        def ask() -> PartitionProduceResponse:
+            answer = self.client.ask(request, self.versions.produce)
+            result: PartitionProduceResponse = answer.responses[0].partition_responses[0]
+            return result
+
+        return insist(ask, lambda result: result.error_code)
 
     def add(self, *places: tuple[str, int]) -> list[ErrorCode]:
         """AddPartitionsToTxn of version 1: the error of each partition."""
@@ -136,12 +148,16 @@ class TxnWire:
                 AddPartitionsToTxnTopic(name=name, partitions=(index,)) for name, index in places
             ),
         )
-        answer = self.client.ask(request, 3)
-        return [
-            ErrorCode(result.partition_error_code)
-            for topic in answer.results_by_topic_v3_and_below
-            for result in topic.results_by_partition
-        ]
+
+        def ask() -> list[ErrorCode]:
+            answer = self.client.ask(request, 3)
+            return [
+                ErrorCode(result.partition_error_code)
+                for topic in answer.results_by_topic_v3_and_below
+                for result in topic.results_by_partition
+            ]
+
+        return insist(ask, lambda codes: codes[0])
 
     def add_offsets(self, group: str) -> ErrorCode:
         """AddOffsetsToTxn, of version 1."""
@@ -151,7 +167,7 @@ class TxnWire:
             producer_epoch=self.producer.epoch,
             group_id=group,
         )
-        return ErrorCode(self.client.ask(request, 3).error_code)
+        return insist(lambda: ErrorCode(self.client.ask(request, 3).error_code), lambda code: code)
 
     def commit_offset(
         self, group: str, topic: str, offset: int, *, version: int | None = None
@@ -167,8 +183,12 @@ class TxnWire:
             producer_epoch=self.producer.epoch,
             topics=(TxnOffsetCommitRequestTopic(name=topic, partitions=(partition,)),),
         )
-        answer = self.client.ask(request, version or self.versions.commit_offsets)
-        return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+        def ask() -> ErrorCode:
+            answer = self.client.ask(request, version or self.versions.commit_offsets)
+            return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+        return insist(ask, lambda code: code)
 
     def end(
         self, *, commit: bool, producer: Identity | None = None, version: int | None = None
@@ -181,7 +201,10 @@ class TxnWire:
             producer_epoch=shown.epoch,
             committed=commit,
         )
-        answer: EndTxnResponse = self.client.ask(request, version or self.versions.end)
+        answer: EndTxnResponse = insist(
+            lambda: self.client.ask(request, version or self.versions.end),
+            lambda answer: answer.error_code,
+        )
         return answer
 
     def finish(self, *, commit: bool = True) -> None:
@@ -200,6 +223,15 @@ class TxnWire:
     @property
     def state(self) -> str:
         return str(self.described().transaction_state)
+
+
+def insist(ask: Callable[[], A], code_of: Callable[[A], int]) -> A:
+    """Ask again while the answer is CONCURRENT_TRANSACTIONS, but not for ever."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while code_of(answer := ask()) == ErrorCode.CONCURRENT_TRANSACTIONS:
+        if time.monotonic() > deadline_s:
+            break
+    return answer
 
 
 def committed(

@@ -33,7 +33,7 @@ FETCH_VERSION: Final = 11
 PRODUCE_VERSION: Final = 9
 """Versions with names, not ids, of topics, and with all the fields that tests look at."""
 
-TIMEOUT_S: Final = 30.0
+TIMEOUT_S: Final = 90.0
 WHOLE_LOG_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -97,6 +97,15 @@ class WireClient:
             return self._socket.recv(1) == b""
         except ConnectionResetError:
             return True
+
+    @property
+    def port(self) -> int:
+        """Ours: how the broker's log names this connection."""
+        return int(self._socket.getsockname()[1])
+
+    def wait_for_bytes(self) -> None:
+        """Wait until an answer begins to arrive, and leave it there."""
+        assert self._socket.recv(1, socket.MSG_PEEK)
 
     def limit_receive_buffer(self, size_bytes: int) -> None:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size_bytes)

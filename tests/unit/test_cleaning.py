@@ -8,7 +8,7 @@ import pytest
 from ottla.broker.cleaning import Cleaning
 from ottla.errors import ErrorCode
 from ottla.log import checkpoints, files
-from ottla.log.compaction import CLEANED_OFFSETS
+from ottla.log.files import CLEANED_OFFSETS
 from ottla.log.log import Log
 from ottla.records.builder import build
 from ottla.testing.disk import Operation

@@ -48,7 +48,7 @@ def test_verbose_version_names_all_a_bug_report_needs(capsys: pytest.CaptureFixt
     assert cli.run(["version", "-v", "-o", "json"]) == cli.OK
     told = json.loads(capsys.readouterr().out)
     assert told["system"]["python"].startswith(platform.python_version())
-    assert set(told["codecs"]) == {"records", "wire"}
+    assert set(told["codecs"]) == {"producer", "records", "wire"}
     assert {"click", "pyarrow"} <= set(told["packages"])
 
 

@@ -20,7 +20,7 @@ COLUMNS = ("topic", "records", "size", "retention")
 def test_people_get_units_and_separators() -> None:
     assert table(COLUMNS, ROWS, for_people=True) == [
         "TOPIC   RECORDS     SIZE  RETENTION",
-        "orders   12,481  3.1 GiB         7d",
+        "orders   12,481  3.1 GiB     7 days",
         "t             3        -          -",
     ]
 
@@ -30,7 +30,7 @@ def test_pipes_get_plain_numbers() -> None:
         "orders",
         "12481",
         "3328599654",
-        "604800000",
+        "7d",
     ]
 
 
@@ -54,10 +54,10 @@ def test_json_is_one_object_a_row_with_raw_numbers(capsys: pytest.CaptureFixture
         (Size(530 * 2**20), "530 MiB"),
         (Size(2**62), "4096 PiB"),
         (Duration(-1), "forever"),
-        (Duration(0), "0ms"),
-        (Duration(90_000), "90s"),
-        (Duration(5_400_000), "90min"),
-        (Duration(1_001), "1001ms"),
+        (Duration(0), "0 ms"),
+        (Duration(90_000), "90 seconds"),
+        (Duration(5_400_000), "90 minutes"),
+        (Duration(1_001), "1001 ms"),
         (Id(1000), "1000"),
         (True, "yes"),
         (1234.56, "1,234.6"),

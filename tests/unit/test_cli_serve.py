@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ottla.cli import main as cli
-from ottla.cli.serve import checked_config, settings_from_options
 from ottla.cli.server_file import read_settings
+from ottla.cli.serving import checked_config, settings_from_options
 from ottla.errors import ConfigError
 
 NO_OPTIONS: dict[str, Any] = {

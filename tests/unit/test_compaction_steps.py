@@ -7,7 +7,8 @@ import pytest
 from ottla.errors import StorageError
 from ottla.log import files
 from ottla.log.checkpoints import read_file, write_offsets
-from ottla.log.compaction import CLEANED_OFFSETS, survey
+from ottla.log.compaction import survey
+from ottla.log.files import CLEANED_OFFSETS
 from ottla.log.log import Log
 from ottla.log.retention import apply_retention
 from ottla.records.compression import Compression

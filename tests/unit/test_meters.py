@@ -1,4 +1,4 @@
-"""What a broker counts and times: one in sixteen stands for all, and those that wait are timed."""
+"""What a broker counts and times: one in 32 stands for all, and those that wait are timed."""
 
 import asyncio
 import random
@@ -53,7 +53,7 @@ def test_a_quantile_lies_within_its_bucket() -> None:
     assert quantile_s(counts, 0.99) == BOUNDS_S[-1], "it is known to be longer"
 
 
-def test_the_first_requests_count_for_themselves_and_a_later_sample_for_sixteen() -> None:
+def test_the_first_requests_count_for_themselves_and_a_later_sample_for_many() -> None:
     async def scenario(meters: Meters) -> None:
         since_s = asyncio.get_running_loop().time()
         for count in range(1, 3 * SAMPLED_OF + 1):

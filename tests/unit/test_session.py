@@ -17,7 +17,7 @@ from ottla.broker.session import Session
 from ottla.wire.frame import FrameReader, scratch_buffer, with_size
 from ottla.wire.header import encode_request
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ottla.wire.registry import ApiKey, api
+from ottla.wire.registry import ApiKey
 from ottla.wire.schema import Versions
 
 VERSION = 4
@@ -47,9 +47,8 @@ class Line(asyncio.Transport):
 
 def served_by(handler: Callable[[Any, Any], Any], *, max_in_flight: int) -> tuple[Session, Line]:
     """A session in which every heartbeat is answered by `handler`."""
-    heartbeat = api(ApiKey.HEARTBEAT)
     session = Session(
-        routes={ApiKey.HEARTBEAT: Route(heartbeat, Versions.parse("0-4"), handler)},
+        routes={ApiKey.HEARTBEAT: Route(ApiKey.HEARTBEAT, Versions.parse("0-4"), handler)},
         reader=FrameReader(scratch_buffer(), 1000),
         max_in_flight=max_in_flight,
         max_queued_bytes=1000,

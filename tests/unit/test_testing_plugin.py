@@ -97,7 +97,7 @@ def test_nothing_that_a_test_did_to_a_broker_hurts_the_next(pytester: pytest.Pyt
 
         def connect(broker):
             host, port = broker.bootstrap_servers.split(":")
-            with socket.create_connection((host, int(port)), timeout=10) as peer:
+            with socket.create_connection((host, int(port)), timeout=60) as peer:
                 peer.sendall(bytes.fromhex("0000000a 0012 0000 00000001 0000"))
                 return peer.recv(4)
 
@@ -105,7 +105,7 @@ def test_nothing_that_a_test_did_to_a_broker_hurts_the_next(pytester: pytest.Pyt
             ottla_broker.faults.refuse_connections()
             try:
                 assert connect(ottla_broker) == b""
-            except ConnectionResetError:
+            except ConnectionError:
                 pass
 
         def test_after_faults(ottla_broker):
@@ -246,7 +246,7 @@ def test_each_worker_of_xdist_has_a_broker_of_its_own(pytester: pytest.Pytester)
             me, other = os.environ["PYTEST_XDIST_WORKER"], {"gw0": "gw1", "gw1": "gw0"}
             folder = pathlib.Path(__file__).parent
             (folder / me).write_text(broker.bootstrap_servers)
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while not (folder / other[me]).exists() and time.monotonic() < deadline:
                 time.sleep(0.01)
             assert (folder / other[me]).read_text() != broker.bootstrap_servers

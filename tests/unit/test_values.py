@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import inspect
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, InitVar, field
@@ -185,3 +186,49 @@ def test_a_class_that_inherits_fields_is_refused() -> None:
         @dataclass(frozen=True, slots=True)
         class Deep(Point):
             z: int = 0
+
+
+def test_fields_that_the_constructor_does_not_take_have_their_first_value(declare: Declare) -> None:
+    @declare(slots=True)
+    class Counter:
+        name: str
+        count: int = field(init=False, default=0)
+        seen: list[str] = field(init=False, default_factory=list)
+        step: int = field(default=1, kw_only=True)
+
+    cls: Any = Counter
+    made = cls("a", step=2)
+    assert (made.name, made.count, made.seen, made.step) == ("a", 0, [], 2)
+    assert made.seen is not cls("b").seen
+    with pytest.raises(TypeError):
+        cls("a", 2)
+
+
+def test_a_field_may_have_any_name(declare: Declare) -> None:
+    @declare(frozen=True, slots=True)
+    class Odd:
+        set: int = 1
+        unset: int = 2
+        make_set: int = 3
+        default_set: list[int] = field(default_factory=list)
+
+    cls: Any = Odd
+    made = cls(5)
+    assert (made.set, made.unset, made.make_set, made.default_set) == (5, 2, 3, [])
+
+
+def test_the_constructor_tells_what_it_takes(declare: Declare) -> None:
+    cls = place(declare, frozen=True, slots=True)
+    cls("here")  # which writes it
+    told = inspect.signature(cls)
+    assert list(told.parameters) == ["name", "tags", "note"]
+    assert told.parameters["note"].default == ""
+    assert told.parameters["name"].annotation is str
+    assert told.return_annotation is None
+    assert cls.__init__.__qualname__ == f"{cls.__qualname__}.__init__"
+
+
+def test_the_standard_library_is_told_the_options(declare: Declare) -> None:
+    assert place(declare, frozen=True).__dataclass_params__.frozen
+    assert place(declare, frozen=True).__dataclass_params__.init
+    assert not place(declare).__dataclass_params__.frozen

@@ -125,6 +125,8 @@ def _write_large(transport: asyncio.Transport, small: list[Part], parts: list[Pa
             small.append(part)
             continue
         transport.write(b"".join(small))
-        transport.write(part)
+        # As a view: of what the socket does not take at once, Python 3.11 makes a slice, and then a
+        # copy to send from.  The slice of a view is free.
+        transport.write(memoryview(part))
         small = []
     return small

@@ -9,15 +9,17 @@ because its topic was deleted, and then its files are not ours anymore.
 import asyncio
 import errno
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.context import Node
 from ottla.broker.partition import Partition
 from ottla.broker.storage import Storage
 from ottla.errors import StorageError
-from ottla.log import checkpoints
-from ottla.log.compaction import CLEANED_OFFSETS, Compaction, Folder, Unsynced, survey
+from ottla.log import checkpoints, files
 from ottla.log.retention import apply_retention
+
+if TYPE_CHECKING:
+    from ottla.log.compaction import Compaction, Unsynced
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,7 @@ class Cleaning:
         self._node = node
         self._storage = storage
         self._disk = node.ports.disk
-        self._cleaned_offsets = checkpoints.read_offsets(self._disk, CLEANED_OFFSETS)
+        self._cleaned_offsets = checkpoints.read_offsets(self._disk, files.CLEANED_OFFSETS)
         self._uncleanable: set[tuple[str, int]] = set()
         self._running: tuple[str, Compaction] | None = None
 
@@ -82,6 +84,9 @@ class Cleaning:
 
     async def compact(self) -> None:
         """Compact the logs that are dirty enough, the dirtiest first."""
+        # Here, as below, because no broker has anything to compact when it starts.
+        from ottla.log.compaction import Compaction, survey
+
         for partition in self._node.partitions.all():
             if partition.log.is_replacing:
                 await self._finish(partition)
@@ -112,7 +117,7 @@ class Cleaning:
             )
             await self._run(compaction, partition)
 
-    async def _run(self, compaction: Compaction, partition: Partition) -> None:
+    async def _run(self, compaction: "Compaction", partition: Partition) -> None:
         key = (partition.topic, partition.index)
         self._running = (partition.topic, compaction)
         try:
@@ -131,7 +136,7 @@ class Cleaning:
         self._remove(compaction.replaced_paths)
         if not compaction.was_interrupted:
             self._cleaned_offsets[key] = compaction.cleaned_offset
-            checkpoints.write_offsets(self._disk, CLEANED_OFFSETS, self._cleaned_offsets)
+            checkpoints.write_offsets(self._disk, files.CLEANED_OFFSETS, self._cleaned_offsets)
             log.info(
                 "log compacted: topic=%s partition=%d up_to=%d", *key, compaction.cleaned_offset
             )
@@ -147,14 +152,16 @@ class Cleaning:
             if partition.is_closed:
                 return
 
-    async def _sync(self, unsynced: Unsynced) -> None:
+    async def _sync(self, unsynced: "Unsynced") -> None:
         """Wait for what a step of compaction left to sync; if nothing, give the loop back."""
-        files = [item for item in unsynced if not isinstance(item, Folder)]
+        from ottla.log.compaction import Folder
+
+        written = [item for item in unsynced if not isinstance(item, Folder)]
         for item in unsynced:
             if isinstance(item, Folder):
                 await self._disk.sync_folder_aside(item.path)
-        if files:
-            await self._disk.sync_files(files)
+        if written:
+            await self._disk.sync_files(written)
         if not unsynced:
             await asyncio.sleep(0)
 
@@ -171,7 +178,7 @@ class Cleaning:
             del self._cleaned_offsets[key]
         if gone:
             try:
-                checkpoints.write_offsets(self._disk, CLEANED_OFFSETS, self._cleaned_offsets)
+                checkpoints.write_offsets(self._disk, files.CLEANED_OFFSETS, self._cleaned_offsets)
             except OSError as error:
                 if error.errno != errno.ENOSPC:
                     raise

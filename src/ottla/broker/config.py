@@ -9,7 +9,7 @@ because ignoring them would leave it unprotected.
 
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Final, NamedTuple, Self
 
 from ottla.broker.ignored import reason_to_ignore, reason_to_refuse
@@ -57,6 +57,10 @@ class Endpoint(NamedTuple):
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
         return _LOOPBACK.fullmatch(self.host) is not None
+
+
+class ExposedError(ConfigError):
+    """Other machines could do anything with the broker, and nobody has said that they may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +211,7 @@ class BrokerConfig:
                         f"there, TLS and SASL are not yet"
                     )
         if not self.listener.is_loopback and not self.insecure:
-            raise ConfigError(
+            raise ExposedError(
                 f"listeners = {self.listeners[0]} can be reached from other machines, and there is "
                 f"no TLS or SASL yet: listen on localhost, or set ottla.insecure = true"
             )
@@ -236,8 +240,9 @@ class BrokerConfig:
                 raise ConfigError(f"{name} cannot be set: {reason}")
             else:
                 raise unknown_setting(name, [*known, *names, *defaults])
-        return replace(
-            from_mapping(cls, own),
+        return from_mapping(
+            cls,
+            own,
             topic_defaults=topics,
             given=frozenset({*(names.get(name, name) for name in own), *topics}),
             ignored=ignored,

@@ -12,12 +12,13 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from ottla.broker.config import BrokerConfig
+from ottla.broker.control import ControlSocket
 from ottla.broker.dispatch import Route
 from ottla.broker.server import Server
-from ottla.cluster.store.sqlite import SqliteStore
+from ottla.cluster.store.sqlite import METADATA_FILE, SqliteStore
 from ottla.errors import ClosedError, OttlaError
 from ottla.ports import Clock, Network, Ports
 from ottla.runtime.clock import SystemClock
@@ -25,8 +26,6 @@ from ottla.runtime.disk import RealDisk
 from ottla.runtime.entropy import SystemEntropy
 from ottla.runtime.network import RealNetwork
 from ottla.runtime.thread import LoopThread
-
-METADATA_FILE: Final = "metadata.sqlite"
 
 
 def open_server(
@@ -57,7 +56,14 @@ def open_server(
         network=network or RealNetwork(),
         entropy=SystemEntropy(),
     )
-    return Server(config, ports, store, serve=serve)
+    return Server(
+        config,
+        ports,
+        store,
+        serve=serve,
+        back_up=lambda folder: store.back_up(os.path.join(disk.root, folder, METADATA_FILE)),
+        control=None if is_temporary else ControlSocket(disk.root),
+    )
 
 
 class Broker:
@@ -111,6 +117,28 @@ class Broker:
                 self._thread.call(server.stop())
             finally:
                 self._let_go()
+
+    def snapshot(self, file: str | os.PathLike[str]) -> None:
+        """Write a snapshot of it, while it runs, for `ottla restore` to make a broker of.
+
+        It is what a crash at this moment would leave behind: everything that was acknowledged is
+        in it.  A `file` that exists is replaced.
+
+        Raises:
+            OSError: There is no room, or no such folder.  Then nothing is left behind.
+        """
+        from ottla.snapshot.taking import write_frozen
+
+        server, thread = self._server, self._thread
+        if server is None or thread is None:
+            raise ClosedError("the broker is not running; use `with ottla.Broker() as broker:`")
+        folder = self._data_dir or self._temporary
+        assert folder is not None
+        frozen = thread.call(server.freezer().freeze())
+        try:
+            write_frozen(folder, frozen.ends, file)
+        finally:
+            thread.call(server.freezer().thaw())
 
     def __enter__(self) -> Self:
         return self.start()

@@ -28,9 +28,10 @@ LATER_MS: Final = 200
 MOST_SYNCS: Final = 2
 """How many are under way at a time."""
 
-MUCH_BYTES: Final = 512 * 1024
+MUCH_BYTES: Final = 3 * 512 * 1024
 """What one log must have unsynced for a second sync to be worth its while.  With less, it would
-only make the groups smaller: a sync of little takes as long as the disk takes to answer."""
+only make the groups smaller: a sync of little takes as long as the disk takes to answer, and each
+one costs us as much as it costs to receive half a megabyte."""
 
 
 class Syncable(Protocol):

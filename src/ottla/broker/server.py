@@ -19,15 +19,11 @@ from ottla.broker.cleaning import Cleaning
 from ottla.broker.config import BrokerConfig
 from ottla.broker.context import Node
 from ottla.broker.dispatch import Route, routes
-from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.flusher import Flusher, Syncable
-from ottla.broker.groups import Groups
 from ottla.broker.listener import ConnectionLimits, Connections
 from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
-from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.storage import Opened, Storage
-from ottla.broker.transactions import Transactions
 from ottla.cluster.changes import (
     BrokerConfigChanged,
     Change,
@@ -43,7 +39,11 @@ from ottla.errors import OttlaError
 from ottla.ports import Listener, Ports
 
 if TYPE_CHECKING:
+    from ottla.broker.control import ControlSocket
+    from ottla.broker.fetch_sessions import FetchSessions
+    from ottla.broker.freezing import Freezer
     from ottla.broker.http import HttpServer
+    from ottla.broker.transactions import Transactions
 
 log = logging.getLogger(__name__)
 
@@ -66,13 +66,20 @@ class Server:
         store: MetadataStore,
         *,
         flusher: type[Flusher] = Flusher,
-        transactions: type[Transactions] = Transactions,
+        transactions: "Callable[[Node], Transactions] | None" = None,
         serve: Callable[[Mapping[int, Route]], Mapping[int, Route]] | None = None,
+        freezer: "type[Freezer] | None" = None,
+        back_up: Callable[[str], None] = lambda folder: None,
+        control: "ControlSocket | None" = None,
     ) -> None:
         """Take the parts; nothing happens before `start`.
 
-        Tests bring a worse `flusher`, which makes appended data durable, or worse coordinators of
-        `transactions`, and with `serve` put something between sessions and handlers of requests.
+        `back_up` puts a copy of metadata into a folder of the disk, if they are kept there at all;
+        at the `control` socket such copies can be asked for.
+
+        Tests bring a worse `flusher`, which makes appended data durable, worse coordinators of
+        `transactions` or a slow `freezer`, and with `serve` put something between sessions and
+        handlers of requests.
         """
         self._config = config
         self._ports = ports
@@ -81,14 +88,17 @@ class Server:
         self._connections: Connections | None = None
         self._storage: Storage | None = None
         self._cleaning: Cleaning | None = None
-        self._coordinators: tuple[Groups, Transactions] | tuple[()] = ()
-        self._producer_ids: ProducerIds | None = None
+        self._node: Node | None = None
         self._make_flusher = flusher
         self._make_transactions = transactions
         self._flusher: Flusher | None = None
         self._http: HttpServer | None = None
         self._http_listener: Listener | None = None
         self._serve = serve
+        self._make_freezer = freezer
+        self._back_up = back_up
+        self._control = control
+        self._freezer: Freezer | None = None
         self._chores: list[Chore] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -104,6 +114,16 @@ class Server:
     def metrics_address(self) -> tuple[str, int] | None:
         """Where `/metrics` is answered; None if it is not."""
         return None if self._http_listener is None else self._http_listener.address
+
+    def freezer(self) -> "Freezer":
+        """What makes copies of the data directory."""
+        from ottla.broker.freezing import Freezer  # here, as below
+
+        assert self._storage is not None, "the broker is not started"
+        if self._freezer is None:
+            make = self._make_freezer or Freezer
+            self._freezer = make(self._ports.disk, self._partitions, self._storage, self._back_up)
+        return self._freezer
 
     async def start(self) -> Opened:
         """Open the data directory and the port; return what was found.
@@ -135,18 +155,14 @@ class Server:
             controller=controller,
             partitions=partitions,
             flusher=self._flusher,
-            fetch_sessions=FetchSessions(
-                max_sessions=self._config.fetch_session_slots,
-                min_idle_ms=MIN_SESSION_IDLE_MS,
-                entropy=self._ports.entropy,
-            ),
+            make_fetch_sessions=self._new_fetch_sessions,
             routes=routes() if self._serve is None else self._serve(routes()),
             make_transactions=self._make_transactions,
         )
         if self._flusher is not None:
             self._flusher.on_duration = node.meters.sync_times.observe
         self._partitions = partitions
-        self._producer_ids = node.producer_ids
+        self._node = node
         self._storage = Storage(
             config=self._config,
             ports=self._ports,
@@ -156,19 +172,30 @@ class Server:
         )
         opened = self._storage.open()
         self._cleaning = Cleaning(node, self._storage)
-        self._coordinators = (node.groups, node.transactions)
-        for coordinators in self._coordinators:
-            coordinators.start()
+        node.start_coordinators()
         controller.subscribe(self._on_change)
         await self._listen(node)
         if self._config.metrics_port >= 0:
             await self._show_metrics(node)
+        if self._control is not None:
+            await self._control.open(self.freezer)
         self._start_background()
         return opened
+
+    def _new_fetch_sessions(self) -> "FetchSessions":
+        from ottla.broker.fetch_sessions import FetchSessions
+
+        return FetchSessions(
+            max_sessions=self._config.fetch_session_slots,
+            min_idle_ms=MIN_SESSION_IDLE_MS,
+            entropy=self._ports.entropy,
+        )
 
     async def stop(self) -> None:
         """Answer what can be answered, close the logs cleanly, give everything back."""
         self._close_listeners()
+        if self._control is not None:
+            await self._control.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -211,12 +238,14 @@ class Server:
         storage.abandon()
 
     def _close_coordinators(self) -> None:
-        for coordinators in self._coordinators:
-            coordinators.close()
-        if self._producer_ids is not None:
-            self._producer_ids.close()
+        if self._node is not None:
+            for coordinators in self._node.coordinators:
+                coordinators.close()
+            self._node.producer_ids.close()
 
     def _give_up(self) -> None:
+        if self._control is not None:
+            self._control.abandon()
         self._close_coordinators()
         self._close_listeners()
         if self._storage is not None:
@@ -225,18 +254,7 @@ class Server:
         self._ports.disk.close()
 
     async def _listen(self, node: Node) -> None:
-        self._connections = Connections(
-            node,
-            ConnectionLimits(
-                max_connections=self._config.max_connections,
-                max_connections_per_ip=self._config.max_connections_per_ip,
-                max_idle_ms=self._config.connections_max_idle_ms,
-                max_frame_bytes=self._config.socket_request_max_bytes,
-                max_in_flight=self._config.max_in_flight_requests,
-                max_queued_bytes=self._config.connection_queued_max_bytes,
-                max_partial_bytes=self._config.queued_max_request_bytes,
-            ),
-        )
+        self._connections = Connections(node, _limits_of(self._config))
         endpoint = self._config.listener
         self._listener = await self._connections.listen(endpoint.host, endpoint.port)
         advertised = self._config.advertised
@@ -314,12 +332,13 @@ class Server:
     def _on_change(self, change: Change) -> None:
         assert self._storage is not None
         assert self._cleaning is not None
+        assert self._node is not None
         if isinstance(change, TopicDeleted):
             self._cleaning.forget(change.topic.name)
-            for coordinators in self._coordinators:
+            for coordinators in self._node.coordinators:
                 coordinators.on_topic_deleted(change.topic.name)
         if isinstance(change, TopicCreated | TopicDeleted | PartitionsAdded):
-            for coordinators in self._coordinators:
+            for coordinators in self._node.coordinators:
                 coordinators.on_topics_changed()
         match change:
             case (
@@ -333,6 +352,18 @@ class Server:
                 self._storage.reconfigure_all()
             case _:
                 pass
+
+
+def _limits_of(config: BrokerConfig) -> ConnectionLimits:
+    return ConnectionLimits(
+        max_connections=config.max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+        max_idle_ms=config.connections_max_idle_ms,
+        max_frame_bytes=config.socket_request_max_bytes,
+        max_in_flight=config.max_in_flight_requests,
+        max_queued_bytes=config.connection_queued_max_bytes,
+        max_partial_bytes=config.queued_max_request_bytes,
+    )
 
 
 def _advance(synced: Syncable) -> None:

@@ -29,8 +29,8 @@ from ottla.wire.header import (
     decode_request,
 )
 from ottla.wire.messages.api_versions import ApiVersionsRequest
-from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.produce import ProduceRequest
+from ottla.wire.registry import ApiKey
 from ottla.wire.schema import replace
 
 log = logging.getLogger(__name__)
@@ -228,7 +228,7 @@ class Session(asyncio.BufferedProtocol):
             return
         try:
             request = decode_request(frame)
-            _, header, body = request
+            api, header, body = request
             version = header.request_api_version
             route = self._routes.get(header.request_api_key)
             if route is None or not route.versions.low <= version <= route.versions.high:
@@ -249,7 +249,7 @@ class Session(asyncio.BufferedProtocol):
         count = self._request_counts[key] = self._request_counts[key] + 1
         if count < SAMPLED_OF or not count % SAMPLED_OF:
             self._meters.sample(key, result, self.last_active)
-        is_there = type(result) is route.api.response
+        is_there = type(result) is api.response
         if type(body) is ProduceRequest and body.acks == 0:
             assert is_there, "a produce request without acks has nothing to wait for"
             return
@@ -276,7 +276,7 @@ class Session(asyncio.BufferedProtocol):
         future = asyncio.ensure_future(result)
         self._waiting[future] = None
         key, since_s = request.header.request_api_key, self.last_active
-        holds = isinstance(request.body, FetchRequest)
+        holds = key == ApiKey.FETCH
         self._is_held = self._is_held or holds
 
         def done(future: asyncio.Future[Any]) -> None:

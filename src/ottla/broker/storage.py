@@ -33,6 +33,10 @@ _COPIED_BYTES: Final = 1024 * 1024
 """How much of a log is in memory at a time while it is written again."""
 
 
+Points = tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]
+"""How far logs are durable, and where they start."""
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """What was found at the start, for the banner."""
@@ -135,6 +139,22 @@ class Storage:
         online = {(p.topic, p.index): p.log.start_offset for p in self._partitions.all()}
         checkpoints.write_offsets(self._disk, files.START_OFFSETS, self._start_offsets | online)
         self._written |= self._start_offsets.keys() | online.keys()
+
+    def points(self) -> Points:
+        """How far every log is durable, and where it starts: as it is now."""
+        online = self._partitions.all()
+        synced = {(p.topic, p.index): p.log.synced_offset for p in online}
+        starts = {(p.topic, p.index): p.log.start_offset for p in online}
+        return self._recovery_points | synced, self._start_offsets | starts
+
+    def idle_folders(self) -> list[str]:
+        """The folders of logs that are not open: damaged, or not known to metadata."""
+        is_open = {files.folder_of(p.topic, p.index) for p in self._partitions.all()}
+        return [
+            name
+            for name in self._disk.names("")
+            if name not in is_open and not name.endswith(_DELETED) and self._is_partition(name)
+        ]
 
     def close(self) -> None:
         """Close all logs so that the next start need not look into them.
@@ -276,7 +296,11 @@ class Storage:
             for partition in topic.partitions
         }
         for name in self._disk.names(""):
-            if name.endswith(_DELETED):
+            if name == files.FROZEN:
+                from ottla.broker.freezing import remove_frozen  # it is rare, and above us
+
+                remove_frozen(self._disk)
+            elif name.endswith(_DELETED):
                 self._delete_folder(name)
             elif name not in known and not name.endswith(_STRAY) and self._is_partition(name):
                 self._move_aside(name)

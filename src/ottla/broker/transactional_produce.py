@@ -16,12 +16,12 @@ from ottla.broker.transactional import (
     refusals,
     refusals_now,
 )
+from ottla.broker.validation import is_transactional
 from ottla.coordinator.txn.transaction import Producer
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
 from ottla.ports import Buffer
-from ottla.records.batch import NO_PRODUCER_ID, TRANSACTIONAL_BIT
-from ottla.records.shapes import BATCH_HEADER_BYTES
+from ottla.records.batch import NO_PRODUCER_ID
 from ottla.values import dataclass
 from ottla.wire.messages.produce import ProduceRequest
 from ottla.wire.schema import replace
@@ -34,14 +34,8 @@ _FIRST_ABORTABLE_VERSION: Final = 11
 _FIRST_ADDING_VERSION: Final = 12
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
-_ATTRIBUTES_AT: Final = 22  # their low byte
 _PRODUCER: Final = Struct(">qhi")  # id, epoch, first sequence number
 _PRODUCER_AT: Final = 43
-
-NO_TRANSACTIONAL_ID: Final = Appended(
-    error=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    message="transactional records need a transactional id in the request",
-)
 
 _CAME_LATER: Final = Appended(
     error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -112,15 +106,6 @@ class Written:
         """
         is_new = partition.producers.of(self.write.producer.producer_id) is None
         return self.write.adds and is_new and self.first_sequences[place] != 0
-
-
-def is_transactional(records: Buffer | None) -> bool:
-    """Whether the first batch, and a request has only one a partition, is transactional."""
-    return (
-        records is not None
-        and len(records) >= BATCH_HEADER_BYTES
-        and records[_ATTRIBUTES_AT] & TRANSACTIONAL_BIT != 0
-    )
 
 
 def written_in(request: ProduceRequest, context: "Context") -> Written | Appended | None:

@@ -60,6 +60,8 @@ _MARKER_RETRY_MS: Final = 1_000
 _BROKER = Caller(client_id="", client_host="", version=5)
 """Who adds partitions on behalf of a producer that writes to them."""
 
+_FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+
 _FINAL_REFUSALS: Final = frozenset(
     {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 )
@@ -91,7 +93,7 @@ class TransactionShard(Shard):
             task.cancel()
 
     def _answer(self, ticket: Ticket, response: Any) -> None:
-        self._node.meters.count_if_fenced(response)
+        self._node.meters.fenced_count += _says_fenced(response)
         super()._answer(ticket, response)
 
     def _write_markers(self, order: WriteMarkers) -> None:
@@ -276,6 +278,21 @@ def _errors_in(answer: AddPartitionsToTxnResponse) -> dict[TopicPartition, Error
         for result in topic.results_by_partition
         if result.partition_error_code
     }
+
+
+def _says_fenced(response: Any) -> bool:
+    """Whether an answer says that somebody else has the id by now."""
+    if not isinstance(response, AddPartitionsToTxnResponse):
+        return getattr(response, "error_code", ErrorCode.NONE) in _FENCED
+    results = (
+        *response.results_by_topic_v3_and_below,
+        *(topic for result in response.results_by_transaction for topic in result.topic_results),
+    )
+    return any(
+        partition.partition_error_code in _FENCED
+        for topic in results
+        for partition in topic.results_by_partition
+    )
 
 
 def _is_told(outcome: ErrorCode) -> bool:

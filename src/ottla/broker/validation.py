@@ -9,11 +9,13 @@ from typing import Final
 
 from ottla.errors import BatchError, ErrorCode
 from ottla.log.config import LogConfig
+from ottla.ports import Buffer
 from ottla.records.batch import (
     CONTROL_BIT,
     LOG_APPEND_TIME_BIT,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
     Batch,
     TimestampType,
     batches,
@@ -22,8 +24,17 @@ from ottla.records.batch import (
 from ottla.records.builder import BatchOptions, build
 from ottla.records.compression import Compression
 from ottla.records.kernel import kernel
-from ottla.records.shapes import MAX_INT64, NO_TIMESTAMP_MS, Binary, Survey
+from ottla.records.shapes import (
+    BATCH_HEADER_BYTES,
+    MAX_INT64,
+    NO_TIMESTAMP_MS,
+    Binary,
+    Survey,
+)
 from ottla.values import dataclass
+
+_ATTRIBUTES_AT: Final = 22
+"""The low byte of a batch's attributes."""
 
 _PRODUCER_DECIDES: Final = "producer"
 
@@ -209,3 +220,12 @@ def _recompressed(batch: Batch, config: LogConfig, max_decompressed_bytes: int) 
     )
     records = (record[1:] for record in batch.records(max_decompressed_bytes))
     return Batch.parse(build(records, options))
+
+
+def is_transactional(records: Buffer | None) -> bool:
+    """Whether the first batch, and a request has only one a partition, is transactional."""
+    return (
+        records is not None
+        and len(records) >= BATCH_HEADER_BYTES
+        and records[_ATTRIBUTES_AT] & TRANSACTIONAL_BIT != 0
+    )

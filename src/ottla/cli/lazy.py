@@ -3,7 +3,6 @@
 So `ottla --help` and `ottla topic --help` stay quick, however much a command needs.
 """
 
-import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Any
@@ -40,6 +39,8 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            import difflib  # not needed by a command that is spelled right
+
             for meant in difflib.get_close_matches(args[0], self.list_commands(ctx), n=1):
                 error.add_note(f"did you mean `{ctx.command_path} {meant}`?")
             raise

@@ -46,7 +46,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "serve": ("ottla.cli.serve", "Run a broker."),
     "snapshot": (
         "ottla.cli.snapshot",
-        "Write the data directory of a stopped broker into one file.",
+        "Write the data directory of a broker into one file.",
     ),
     "topic": ("ottla.cli.topic.group", "Create, show, change and delete topics."),
     "txn": ("ottla.cli.txn.group", "Show transactions, and end those that nobody else ends."),
@@ -75,7 +75,7 @@ class _Root(LazyGroup):
             return super().invoke(ctx)
         except BrokenPipeError:
             # Whoever reads our output has enough, like `head`: that is no failure.
-            _discard_stdout()
+            discard_stdout()
             return None
 
 
@@ -151,7 +151,7 @@ def _hint(error: OttlaError) -> str:
     return ""
 
 
-def _discard_stdout() -> None:
+def discard_stdout() -> None:
     """Let the interpreter flush what is left into nothing when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

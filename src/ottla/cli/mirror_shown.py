@@ -1,17 +1,15 @@
 """How a mirror looks: a live table on a terminal, lines for what has moved elsewhere, or JSON."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
 
 import click
 
+from ottla.cli.live import Canvas, lines_or_screen
 from ottla.cli.output import Output, table
 from ottla.mirror.progress import MirrorProgress, TopicProgress
-
-if TYPE_CHECKING:
-    from rich.live import Live
 
 COLUMNS: Final = ("topic", "copy", "partitions", "copied", "per s", "lag")
 LINE_INTERVAL_S: Final = 5.0
@@ -60,8 +58,8 @@ class Lines:
 class Screen:
     """The table of all topics, drawn again and again."""
 
-    def __init__(self, live: "Live") -> None:
-        self._live = live
+    def __init__(self, canvas: Canvas) -> None:
+        self._canvas = canvas
         self._drawn_s = 0.0
         self._last: MirrorProgress | None = None
 
@@ -73,25 +71,14 @@ class Screen:
 
     def finish(self) -> None:
         """Draw it anew."""
-        from rich.text import Text
-
-        if self._last is None:
-            return
-        self._drawn_s = time.monotonic()
-        text = Text("\n".join(lines_of(self._last)), no_wrap=True, overflow="ellipsis")
-        self._live.update(text, refresh=True)
+        if self._last is not None:
+            self._drawn_s = time.monotonic()
+            self._canvas.draw(lines_of(self._last))
 
 
-@contextmanager
-def view(output: Output) -> Iterator[View]:
+def view(output: Output) -> AbstractContextManager[View]:
     """What fits where the output goes."""
-    if not output.is_for_people:
-        yield Lines(output)
-        return
-    from rich.live import Live
-
-    with Live(auto_refresh=False) as live:
-        yield Screen(live)
+    return lines_or_screen(output, lambda: Lines(output), Screen)
 
 
 def has_moved(topic: TopicProgress, told: TopicProgress | None) -> bool:

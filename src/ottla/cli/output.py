@@ -5,92 +5,18 @@ with raw numbers, and nothing else to stdout.  Text is for people where it goes 
 `3.1 GiB`, `12,481`.  Where it goes to a pipe, columns stay and numbers are plain.
 """
 
-import json
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-from ottla.cli.quantities import human
-from ottla.errors import OttlaError
-from ottla.values import dataclass
+# What commands say can be had from here, too: hence "as".
+from ottla.cli.saying import InUseError as InUseError
+from ottla.cli.saying import Output as Output
+from ottla.cli.saying import PartialError as PartialError
+from ottla.cli.saying import table as table
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class PartialError(OttlaError):
-    """A part was done and the rest was not; the message says how much."""
-
-
-class InUseError(OttlaError):
-    """Somebody else has what we need: a port, a folder."""
-
-
-@dataclass(slots=True)
-class Output:
-    """What the caller wants to see."""
-
-    verbose: bool = False
-    format: str = "text"
-
-    @property
-    def is_json(self) -> bool:
-        return self.format == "json"
-
-    @property
-    def is_for_people(self) -> bool:
-        """Whether text goes to a terminal."""
-        return not self.is_json and sys.stdout.isatty()
-
-    def json_line(self, facts: Mapping[str, object]) -> None:
-        click.echo(json.dumps(facts, ensure_ascii=False))
-
-    def say(self, text: str) -> None:
-        """A line beside the data: on stderr, so that stdout stays clean."""
-        click.echo(text, err=True)
-
-    def rows(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """A table with a heading, or one object a row."""
-        if self.is_json:
-            for row in rows:
-                self.json_line(dict(zip(columns, row, strict=True)))
-            return
-        for number, line in enumerate(table(columns, rows, for_people=self.is_for_people)):
-            click.echo(click.style(line, bold=True) if number == 0 else line)
-
-
-def table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, for_people: bool
-) -> list[str]:
-    """Aligned columns under a heading: numbers to the right, all else to the left."""
-    values = list(rows)
-    cells = [[name.upper().replace("_", " ") for name in columns]]
-    cells += [[human(value) if for_people else _plain(value) for value in row] for row in values]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    is_number = [
-        all(row[n] is None or isinstance(row[n], int | float) for row in values) and bool(values)
-        for n in range(len(columns))
-    ]
-    return [
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, is_number, strict=True)
-        ).rstrip()
-        for line in cells
-    ]
-
-
-def _plain(value: object) -> str:
-    match value:
-        case None:
-            return "-"
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return f"{value:d}"
-        case _:
-            return str(value)
 
 
 def verbose_option(command: Command) -> Command:

@@ -1,13 +1,21 @@
-"""Numbers with a unit, as people read them: `14.6 GiB`, `7d`, `12,481`; and moments.
+"""Numbers with a unit, as people read them: `14.6 GiB`, `7 days`, `12,481`; and moments.
 
 `Size` and `Duration` are integers, so JSON has them raw; only text for people has units.
 """
 
-from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _SIZE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_DURATION_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
+_DURATION_UNITS: Final = (
+    ("day", 86_400_000),
+    ("hour", 3_600_000),
+    ("minute", 60_000),
+    ("second", 1_000),
+)
+_SHORT_UNITS: Final = {"day": "d", "hour": "h", "minute": "min", "second": "s"}
 FOREVER: Final = -1
 
 
@@ -64,12 +72,22 @@ def _three_digits(amount: float) -> str:
 
 
 def human_duration(duration_ms: int) -> str:
-    """`7d`, `36h`, `90s`: the largest unit that loses nothing."""
+    """`7 days`, `36 hours`, `90 seconds`: the largest unit that loses nothing."""
     if duration_ms == FOREVER:
         return "forever"
     for unit, factor in _DURATION_UNITS:
         if duration_ms and duration_ms % factor == 0:
-            return f"{duration_ms // factor}{unit}"
+            return counted(duration_ms // factor, unit)
+    return f"{duration_ms} ms"
+
+
+def short_duration(duration_ms: int) -> str:
+    """`7d`, `36h`, `90s`: the same in one word, for programs."""
+    if duration_ms == FOREVER:
+        return "forever"
+    for unit, factor in _DURATION_UNITS:
+        if duration_ms and duration_ms % factor == 0:
+            return f"{duration_ms // factor}{_SHORT_UNITS[unit]}"
     return f"{duration_ms}ms"
 
 
@@ -86,11 +104,13 @@ def about(duration_ms: int) -> str:
     return f"{seconds / 86_400:.0f} days"
 
 
-def as_ms(when: datetime) -> int:
+def as_ms(when: "datetime") -> int:
     """A moment in milliseconds since 1970."""
     return round(when.timestamp() * 1000)
 
 
 def local_time(time_ms: int) -> str:
     """`2026-11-15 16:00:03`, by the clock on the wall."""
+    from datetime import datetime  # here, because a broker starts without
+
     return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")

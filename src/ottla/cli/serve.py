@@ -1,42 +1,21 @@
 """`ottla serve`: a broker in this process, until somebody stops it.
 
-Settings come from a file, then from `-X`, then from options, and the last word counts.  The first
-SIGTERM or Ctrl-C stops in good order: logs are closed, and the next start need not look into them.
-A second one stops at once, which loses nothing that was acknowledged.
+Here is what its options are; `serving` is what it does, and `start` reads the usual ones quicker.
 """
 
-import asyncio
-import errno
-import gc
-import logging
-import os
-import socket
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import click
 
-from ottla import __version__
-from ottla.cli.output import InUseError, Output, format_option, verbose_option
-from ottla.cli.quantities import counted
-from ottla.cli.server_file import read_settings
-from ottla.cli.settings import parse_pairs
-from ottla.errors import ConfigError, OttlaError
-
-if TYPE_CHECKING:
-    from ottla.broker.config import BrokerConfig
-    from ottla.broker.server import Server
-    from ottla.broker.storage import Opened
-
-DEFAULT_HOST: Final = "localhost"
-DEFAULT_PORT: Final = 9092
-EVERY_INTERFACE: Final = ("", "0.0.0.0", "::")
-
-
-class BrokerFailedError(OttlaError):
-    """The machine did not give the broker what it needs."""
+from ottla.cli.output import Output, format_option, verbose_option
+from ottla.cli.serving import (
+    DEFAULT_CONSOLE_PORT,
+    DEFAULT_HOST,
+    DEFAULT_PORT,
+    FLUSHES,
+    ServeOptions,
+    serve,
+)
 
 
 @click.command()
@@ -58,7 +37,7 @@ class BrokerFailedError(OttlaError):
 )
 @click.option(
     "--flush",
-    type=click.Choice(["commit", "os"]),
+    type=click.Choice(FLUSHES),
     help="What an acknowledged record is: on disk, or in the operating system's memory, as Kafka "
     "does it.  [default: commit]",
 )
@@ -84,7 +63,7 @@ class BrokerFailedError(OttlaError):
 @click.option(
     "--console-port",
     type=click.IntRange(0, 65_535),
-    default=8080,
+    default=DEFAULT_CONSOLE_PORT,
     show_default=True,
     help="Where the console listens, on this machine alone; 0 takes a free port.",
 )
@@ -98,17 +77,7 @@ class BrokerFailedError(OttlaError):
 @verbose_option
 @format_option
 @click.pass_obj
-def command(
-    output: Output,
-    /,
-    data_dir: str | None,
-    config_file: str | None,
-    settings: tuple[str, ...],
-    ephemeral: bool,
-    console: bool,
-    console_port: int,
-    **options: Any,
-) -> None:
+def command(output: Output, /, **options: Any) -> None:
     """Run a broker.
 
     \b
@@ -118,221 +87,4 @@ def command(
       ottla serve --ephemeral --port 0
       ottla serve --config ottla.toml -X num.partitions=6
     """
-    if console:
-        from ottla.cli.console import check_installed
-
-        check_installed()
-    if not __debug__:
-        raise ConfigError("a broker checks itself with assertions, so it does not run with -O")
-    if ephemeral and data_dir is not None:
-        raise click.UsageError("--ephemeral has a folder of its own; leave out --data-dir")
-    given = read_settings(config_file) if config_file is not None else {}
-    given |= parse_pairs("-X", settings)
-    with _folder(data_dir, ephemeral) as folder, _garbage_kept():
-        given |= settings_from_options(given, folder, ephemeral, **options)
-        config = checked_config(given)
-        _start_logging(output.verbose)
-        asyncio.run(_serve(config, output, console_port if console else None))
-
-
-def settings_from_options(
-    given: Mapping[str, object],
-    folder: str | None,
-    ephemeral: bool,
-    *,
-    host: str | None,
-    port: int | None,
-    advertise: str | None,
-    flush: str | None,
-    insecure: bool,
-    metrics_port: int | None = None,
-) -> dict[str, object]:
-    """What options say, as settings."""
-    settings: dict[str, object] = {}
-    if host is not None or port is not None or "listeners" not in given:
-        shown_host = f"[{host}]" if host and ":" in host else host
-        address = f"{DEFAULT_HOST if host is None else shown_host}"
-        settings["listeners"] = f"PLAINTEXT://{address}:{DEFAULT_PORT if port is None else port}"
-    if advertise is not None:
-        settings["advertised.listeners"] = f"PLAINTEXT://{advertise}"
-    if folder is not None:
-        settings["log.dirs"] = folder
-    if flush is not None or ephemeral:
-        settings["ottla.flush"] = flush or "os"
-    if metrics_port is not None:
-        settings["ottla.metrics.port"] = metrics_port
-    if insecure:
-        settings["ottla.insecure"] = True
-    return settings
-
-
-def checked_config(given: Mapping[str, object]) -> "BrokerConfig":
-    """The settings as a whole.
-
-    Listening for other machines needs a word as long as whoever connects may do anything.
-    """
-    from ottla.broker.config import BrokerConfig
-
-    config = BrokerConfig.of({**given, "ottla.insecure": True})
-    listener = config.listener
-    if not listener.is_loopback and str(given.get("ottla.insecure")).lower() != "true":
-        refusal = click.UsageError(
-            f"{listener.host or 'every interface'} can be reached from other machines, and there "
-            "is no TLS and no SASL yet: whoever connects could read and delete everything"
-        )
-        refusal.add_note("--insecure listens there all the same; --host localhost does not")
-        raise refusal
-    if listener.host in EVERY_INTERFACE and listener.port and config.advertised is None:
-        # Nobody can connect to "every interface"; Kafka tells clients this machine's name, too.
-        name = f"PLAINTEXT://{socket.gethostname()}:{listener.port}"
-        return BrokerConfig.of({**given, "advertised.listeners": name})
-    return BrokerConfig.of(given)
-
-
-@contextmanager
-def _garbage_kept() -> Iterator[None]:
-    """Collect no garbage before the start is over: it makes much, and throws away little."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-@contextmanager
-def _folder(data_dir: str | None, ephemeral: bool) -> Iterator[str | None]:
-    """The data directory that options ask for, removed in the end if it is a temporary one."""
-    if not ephemeral:
-        yield data_dir
-        return
-    import shutil
-    import tempfile
-
-    temporary = tempfile.mkdtemp(prefix="ottla-")
-    try:
-        yield temporary
-    finally:
-        shutil.rmtree(temporary)
-
-
-def _start_logging(verbose: bool) -> None:
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)-7s %(name)s %(message)s",
-    )
-
-
-async def _serve(config: "BrokerConfig", output: Output, console_port: int | None) -> None:
-    """Start, say so, wait for the end, stop."""
-    from ottla.runtime.supervisor import Supervisor
-
-    started = time.monotonic()
-    async with Supervisor() as supervisor:
-        supervisor.stop_on_signals()
-        server, opened = await _start(config)
-        gc.freeze()  # what is there now stays, and need not be looked at again and again
-        gc.enable()
-        try:
-            _banner(output, config, server, opened, time.monotonic() - started)
-            with _console(server, output, console_port):
-                stopping = asyncio.ensure_future(supervisor.stopping())
-                await asyncio.wait({stopping, server.failure}, return_when=asyncio.FIRST_COMPLETED)
-                stopping.cancel()
-        finally:
-            output.say(f"Stopping: {supervisor.stop_reason or 'the broker cannot go on'}.")
-            await server.stop()
-    if server.failure.done():
-        raise BrokerFailedError(f"the broker cannot go on: {server.failure.exception()}")
-    output.say("Stopped cleanly.")
-
-
-def _console(server: "Server", output: Output, port: int | None) -> AbstractContextManager[object]:
-    if port is None:
-        return nullcontext()
-    from ottla.cli.console_child import console_beside
-
-    broker_host, broker_port = server.address
-    return console_beside(f"{broker_host}:{broker_port}", port, is_json=output.is_json)
-
-
-async def _start(config: "BrokerConfig") -> tuple["Server", "Opened"]:
-    from ottla.broker.embedded import open_server
-    from ottla.runtime.disk import RealDisk
-
-    try:
-        # The metadata store is opened before the folder is claimed, and would say less about who
-        # has it.
-        folder = RealDisk(config.data_dir)
-        folder.lock()
-        folder.close()
-        server = open_server(config)
-        return server, await server.start()
-    except OSError as error:
-        raise _unable(error, config) from error
-
-
-def _unable(error: OSError, config: "BrokerConfig") -> OttlaError:
-    """An error of the operating system, with what to do about it."""
-    where = f"{config.listener.host}:{config.listener.port}"
-    match error.errno:
-        case errno.EADDRINUSE:
-            failure: OttlaError = InUseError(
-                f"another program listens on {error.filename or where}"
-            )
-            option = "--metrics-port" if error.filename else "--port"
-            failure.add_note(f"{option} takes another port, and 0 any that is free")
-        case errno.EWOULDBLOCK:
-            failure = InUseError(f"{config.data_dir}: {error.strerror}")
-            failure.add_note("stop the other broker, or give this one another --data-dir")
-        case errno.EACCES | errno.EPERM:
-            failure = BrokerFailedError(f"{error.filename or where}: {error.strerror}")
-            failure.add_note("--data-dir names another folder, --port another port")
-        case _:
-            failure = BrokerFailedError(str(error))
-    return failure
-
-
-def _banner(
-    output: Output, config: "BrokerConfig", server: "Server", opened: "Opened", seconds: float
-) -> None:
-    host, port = server.address
-    folder = os.path.abspath(config.data_dir)
-    shown = server.metrics_address
-    metrics = None if shown is None else f"http://{shown[0]}:{shown[1]}/metrics"
-    if output.is_json:
-        output.json_line(
-            {
-                "event": "ready",
-                "version": __version__,
-                "node_id": config.node_id,
-                "bootstrap_servers": f"{host}:{port}",
-                "metrics": metrics,
-                "data_dir": folder,
-                "flush": config.flush,
-                "topics": opened.topic_count,
-                "partitions": opened.partition_count,
-                "was_clean": opened.was_clean,
-                "offline": list(opened.offline),
-                "seconds": round(seconds, 3),
-            }
-        )
-        return
-    click.echo(f"Ottla {__version__} · node {config.node_id} · flush={config.flush}")
-    click.echo(f"  kafka  {host}:{port}   bootstrap servers for any Kafka client")
-    click.echo(f"  data   {folder}   {_recovery(opened)}")
-    if metrics is not None:
-        click.echo(f"  http   {metrics}   for Prometheus; /healthz, /readyz")
-    for partition in opened.offline:
-        output.say(f"warning: {partition} is damaged and stays offline; see the log for the reason")
-    for name, reason in sorted(config.ignored.items()):
-        output.say(f"note: {name} has no effect: {reason}")
-    click.echo(f"Ready in {seconds:.2f} s. Ctrl-C stops cleanly; Ctrl-C twice stops now.")
-
-
-def _recovery(opened: "Opened") -> str:
-    if not opened.partition_count:
-        return "(empty)"
-    found = (
-        f"{counted(opened.topic_count, 'topic')}, {counted(opened.partition_count, 'partition')}"
-    )
-    return f"({found}{'' if opened.was_clean else ', recovered after a crash'})"
+    serve(output, ServeOptions(**options))

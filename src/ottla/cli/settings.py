@@ -5,8 +5,6 @@ Names and values are not judged here: the broker does that, and says what is wro
 
 from collections.abc import Iterable
 
-import click
-
 
 def parse_pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
     """`name=value` texts as a mapping, without the space around them; a later one wins."""
@@ -18,5 +16,7 @@ def parse_pair(option: str, text: str) -> tuple[str, str]:
     """The two sides of `name=value`; the value as it is."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
+        import click  # here, because a broker starts without
+
         raise click.UsageError(f"{option} {text!r} is not name=value")
     return name.strip(), value

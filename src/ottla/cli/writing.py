@@ -24,7 +24,7 @@ BATCH_BYTES: Final = 1_000_000
 MAX_RECORD_BYTES: Final = 100 * 1024 * 1024
 """As much as a broker reads in one request; how large a record may be, the topic says."""
 
-CREATION_WAIT_S: Final = 5.0
+CREATION_WAIT_S: Final = 15.0
 LINGER_MS: Final = 100
 """Who has no more lines for the moment says so, and nothing waits; so batches may fill."""
 

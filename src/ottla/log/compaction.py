@@ -18,7 +18,7 @@ number.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ottla.errors import BatchError
 from ottla.log import files
@@ -41,9 +41,6 @@ from ottla.log.segment import Segment
 from ottla.ports import Disk, File
 from ottla.records.batch import MAX_DECOMPRESSED_BYTES, Batch
 from ottla.values import dataclass
-
-CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
-"""Beside the other checkpoints, in their format: up to where each partition is clean."""
 
 
 class Folder(NamedTuple):

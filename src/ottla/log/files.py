@@ -28,8 +28,12 @@ LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 START_OFFSETS: Final = "log-start-offset-checkpoint"
+CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
+"""Up to where compaction has cleaned each partition."""
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
+FROZEN: Final = ".frozen"
+"""The folder of second names that a snapshot of a running broker is made from."""
 
 _DIGITS: Final = 20
 _KINDS: Final = frozenset((*SEGMENT_KINDS, SNAPSHOT))

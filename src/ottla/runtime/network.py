@@ -6,14 +6,19 @@ asyncio drives a `BufferedProtocol` without a copy: use one wherever large messa
 import asyncio
 import errno
 import socket
-import ssl
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 BACKLOG: Final = 1_024
 """Connections that may wait to be accepted; the kernel may allow fewer (net.core.somaxconn)."""
 
 _BIND_ATTEMPTS: Final = 8
+_OURS: Final = ("", "localhost")
+"""Names of this machine that no resolver is asked for (RFC 6761)."""
 
 
 class RealListener:
@@ -40,12 +45,7 @@ class RealNetwork:
     ) -> RealListener:
         """As the port says; port 0 takes a free one, `""` is every address of the machine."""
         loop = asyncio.get_running_loop()
-        # As bytes, a name that is plain is taken as it is; as text, all of IDNA is imported for it.
-        name = host.encode("ascii") if host.isascii() else host
-        found = await loop.getaddrinfo(
-            name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        addresses = list(dict.fromkeys((family, to[0]) for family, _, _, _, to in found))
+        addresses = await _addresses(host, port)
         sockets = _bind_all(addresses, port)
         # The loop listens once more, and would let only 100 wait.
         servers = [
@@ -60,11 +60,33 @@ class RealNetwork:
         port: int,
         protocol: Callable[[], asyncio.BaseProtocol],
         *,
-        tls: ssl.SSLContext | None = None,
+        tls: "SSLContext | None" = None,
     ) -> asyncio.BaseProtocol:
         loop = asyncio.get_running_loop()
         _, made = await loop.create_connection(protocol, host, port, ssl=tls)
         return made
+
+
+async def _addresses(host: str, port: int) -> Sequence[tuple[int, str | int]]:
+    """Where a name is, family by family; every interface without a name."""
+    # As bytes, a name that is plain is taken as it is; as text, all of IDNA is imported for it.
+    name = host.encode("ascii") if host.isascii() else host
+    resolve = partial(
+        socket.getaddrinfo, name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    if host in _OURS or _is_numeric(name):
+        found = resolve()  # which asks nobody, and is done before a thread would have started
+    else:
+        found = await asyncio.get_running_loop().run_in_executor(None, resolve)
+    return list(dict.fromkeys((family, to[0]) for family, _, _, _, to in found))
+
+
+def _is_numeric(name: bytes | str) -> bool:
+    try:
+        socket.getaddrinfo(name, None, flags=socket.AI_NUMERICHOST)
+    except OSError:
+        return False
+    return True
 
 
 def _bind_all(addresses: Sequence[tuple[int, str | int]], port: int) -> list[socket.socket]:

@@ -1,14 +1,12 @@
 """AddOffsetsToTxn (key 25): announce a group's offsets to a transaction before sending them."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.transactions import ask
 from ottla.coordinator.txn.machine import TransactionCoordinator
 from ottla.errors import ErrorCode
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 
-@handles(AddOffsetsToTxnRequest, versions="0-4")
 async def add_offsets_to_txn(
     request: AddOffsetsToTxnRequest, context: Context
 ) -> AddOffsetsToTxnResponse:

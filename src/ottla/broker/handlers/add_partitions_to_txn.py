@@ -6,7 +6,6 @@ Brokers send v4 and later to each other; on one node there is nobody who would.
 from collections.abc import Callable
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.transactions import ask
 from ottla.coordinator.txn.machine import TransactionCoordinator
 from ottla.errors import ErrorCode
@@ -18,7 +17,6 @@ from ottla.wire.messages.add_partitions_to_txn import (
 )
 
 
-@handles(AddPartitionsToTxnRequest, versions="0-3")
 async def add_partitions_to_txn(
     request: AddPartitionsToTxnRequest, context: Context
 ) -> AddPartitionsToTxnResponse:

@@ -1,7 +1,6 @@
 """AlterConfigs (key 33): replace all settings of a topic or broker."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.cluster.controller import ConfigAlteration
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -10,7 +9,6 @@ from ottla.wire.messages.alter_configs import (
 )
 
 
-@handles(AlterConfigsRequest, versions="0-2")
 async def alter_configs(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
     """Answer with one result for each resource, in the order of the request."""
     outcomes = await context.node.controller.alter_configs(

@@ -5,7 +5,6 @@ any other would need a broker that is not there, and there is never a move to ca
 """
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.cluster.controller import Refusal
 from ottla.cluster.decision import unknown_topic
 from ottla.cluster.image import ClusterImage
@@ -19,7 +18,6 @@ from ottla.wire.messages.alter_partition_reassignments import (
 )
 
 
-@handles(AlterPartitionReassignmentsRequest, versions="0-1")
 def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, context: Context
 ) -> AlterPartitionReassignmentsResponse:

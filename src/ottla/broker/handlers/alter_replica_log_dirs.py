@@ -6,7 +6,6 @@ There is one directory, so a replica is where it should be, or the directory is 
 import os
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.errors import ErrorCode
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -16,7 +15,6 @@ from ottla.wire.messages.alter_replica_log_dirs import (
 )
 
 
-@handles(AlterReplicaLogDirsRequest, versions="1-2")
 def alter_replica_log_dirs(
     request: AlterReplicaLogDirsRequest, context: Context
 ) -> AlterReplicaLogDirsResponse:

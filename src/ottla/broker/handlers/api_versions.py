@@ -4,7 +4,6 @@ import re
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.errors import ErrorCode
 from ottla.wire.messages.api_versions import (
     ApiVersion,
@@ -30,7 +29,6 @@ _FEATURES_EPOCH: Final = 1
 _FIRST_VERSION_WITH_LEVEL_0: Final = 4
 
 
-@handles(ApiVersionsRequest, versions="0-4")
 def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
     """List every API with its versions."""
     if context.version >= 3 and not _is_legal(request):
@@ -39,7 +37,7 @@ def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsRe
         api_keys=tuple(
             ApiVersion(
                 api_key=key,
-                min_version=_ADVERTISED_FROM.get(route.api.key, route.versions.low),
+                min_version=_ADVERTISED_FROM.get(route.key, route.versions.low),
                 max_version=route.versions.high,
             )
             for key, route in context.node.routes.items()

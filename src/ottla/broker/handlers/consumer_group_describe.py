@@ -3,7 +3,6 @@
 from functools import partial
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.groups import GROUP_OPERATIONS, ask, serves_consumer_groups
 from ottla.coordinator.group.consumer.telling import refused
 from ottla.coordinator.group.machine import GroupCoordinator
@@ -16,7 +15,6 @@ from ottla.wire.messages.consumer_group_describe import (
 from ottla.wire.schema import replace
 
 
-@handles(ConsumerGroupDescribeRequest, versions="0-1")
 async def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, context: Context
 ) -> ConsumerGroupDescribeResponse:

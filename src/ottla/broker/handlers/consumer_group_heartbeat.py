@@ -1,7 +1,6 @@
 """ConsumerGroupHeartbeat (key 68): join, stay in and leave a group whose broker assigns."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.groups import ask, serves_consumer_groups
 from ottla.coordinator.group.machine import GroupCoordinator
 from ottla.errors import ErrorCode
@@ -11,7 +10,6 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 )
 
 
-@handles(ConsumerGroupHeartbeatRequest, versions="0-1")
 async def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, context: Context
 ) -> ConsumerGroupHeartbeatResponse:

@@ -1,7 +1,6 @@
 """CreatePartitions (key 37): give topics more partitions."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.cluster.controller import NewPartitions
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -11,7 +10,6 @@ from ottla.wire.messages.create_partitions import (
 )
 
 
-@handles(CreatePartitionsRequest, versions="0-3")
 async def create_partitions(
     request: CreatePartitionsRequest, context: Context
 ) -> CreatePartitionsResponse:

@@ -3,7 +3,6 @@
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.cluster.controller import Controller, NewTopic, TopicOutcome
 from ottla.cluster.image import TopicImage
 from ottla.wire.messages.create_topics import (
@@ -17,7 +16,6 @@ from ottla.wire.messages.create_topics import (
 _FIRST_VERSION_WITH_CONFIGS: Final = 5
 
 
-@handles(CreateTopicsRequest, versions="2-7")
 async def create_topics(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
     """Answer with one result for each name; a name that occurs twice is refused once."""
     outcomes = await context.node.controller.create_topics(

@@ -3,7 +3,6 @@
 from functools import partial
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.groups import ask
 from ottla.coordinator.group.machine import GroupCoordinator
 from ottla.errors import ErrorCode
@@ -14,7 +13,6 @@ from ottla.wire.messages.delete_groups import (
 )
 
 
-@handles(DeleteGroupsRequest, versions="0-3")
 async def delete_groups(request: DeleteGroupsRequest, context: Context) -> DeleteGroupsResponse:
     """Ask each group's coordinator."""
     results: list[DeletableGroupResult] = []

@@ -7,7 +7,6 @@ are removed after that: until then a crash can bring the records back.
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.partition import Partition
 from ottla.errors import ErrorCode
 from ottla.wire.messages.delete_records import (
@@ -22,7 +21,6 @@ UP_TO_HIGH_WATERMARK: Final = -1
 _NO_OFFSET: Final = -1
 
 
-@handles(DeleteRecordsRequest, versions="0-2")
 def delete_records(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
     """Answer with the first offset that is left of each partition."""
     return DeleteRecordsResponse(

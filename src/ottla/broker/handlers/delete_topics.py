@@ -8,7 +8,6 @@ from collections import Counter
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.cluster.controller import Refusal
 from ottla.cluster.decision import unknown_topic
 from ottla.cluster.image import ClusterImage, TopicImage
@@ -31,7 +30,6 @@ Asked = tuple[str | None, bytes]
 """The name and the id of a topic; one of them should be missing."""
 
 
-@handles(DeleteTopicsRequest, versions="1-6")
 async def delete_topics(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
     """Answer with one result for each name or id."""
     counts = Counter(_asked(request, context.version))

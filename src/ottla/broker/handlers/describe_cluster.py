@@ -3,7 +3,6 @@
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -22,7 +21,6 @@ _NOT_ASKED: Final = -(2**31)
 _EVERYTHING: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 
-@handles(DescribeClusterRequest, versions="0-2")
 def describe_cluster(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
     """Describe the cluster as brokers see it; controllers have no endpoints of their own."""
     if request.endpoint_type != BROKERS:

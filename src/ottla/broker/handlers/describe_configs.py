@@ -1,7 +1,6 @@
 """DescribeConfigs (key 32): the settings of topics and brokers, and where each comes from."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.cluster.controller import ConfigEntry, Refusal
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -13,7 +12,6 @@ from ottla.wire.messages.describe_configs import (
 )
 
 
-@handles(DescribeConfigsRequest, versions="1-4")
 def describe_configs(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
     """Describe each resource, in the order of the request."""
     return DescribeConfigsResponse(

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.groups import GROUP_OPERATIONS, ask
 from ottla.coordinator.group.machine import GroupCoordinator
 from ottla.errors import ErrorCode
@@ -18,7 +17,6 @@ from ottla.wire.schema import replace
 _FIRST_VERSION_WITH_OPERATIONS: Final = 3
 
 
-@handles(DescribeGroupsRequest, versions="0-6")
 async def describe_groups(
     request: DescribeGroupsRequest, context: Context
 ) -> DescribeGroupsResponse:

@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterable
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.partition import Partition
 from ottla.errors import ErrorCode
 from ottla.wire.messages.describe_log_dirs import (
@@ -19,7 +18,6 @@ from ottla.wire.messages.describe_log_dirs import (
 log = logging.getLogger(__name__)
 
 
-@handles(DescribeLogDirsRequest, versions="1-5")
 def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
     """Describe the one directory there is.  What is not online in it, is not listed."""
     path = os.path.abspath(context.node.config.data_dir)

@@ -3,7 +3,6 @@
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.errors import ErrorCode
 from ottla.log.producer_state import ProducerState as KnownProducer
 from ottla.model import topic_name_error
@@ -18,7 +17,6 @@ from ottla.wire.messages.describe_producers import (
 _NO_TRANSACTION: Final = -1
 
 
-@handles(DescribeProducersRequest, versions="0")
 def describe_producers(
     request: DescribeProducersRequest, context: Context
 ) -> DescribeProducersResponse:

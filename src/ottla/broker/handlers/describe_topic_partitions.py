@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.cluster.image import ClusterImage, PartitionImage, TopicImage
 from ottla.errors import ErrorCode
 from ottla.model import topic_name_error
@@ -28,7 +27,6 @@ _EVERYTHING: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 
 _START: Final = Cursor(topic_name="", partition_index=0)
 
 
-@handles(DescribeTopicPartitionsRequest, versions="0")
 def describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, context: Context
 ) -> DescribeTopicPartitionsResponse:

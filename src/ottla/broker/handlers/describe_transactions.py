@@ -3,7 +3,6 @@
 from functools import partial
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.transactions import ask_at_once
 from ottla.coordinator.txn.machine import TransactionCoordinator
 from ottla.errors import ErrorCode
@@ -14,7 +13,6 @@ from ottla.wire.messages.describe_transactions import (
 )
 
 
-@handles(DescribeTransactionsRequest, versions="0")
 async def describe_transactions(
     request: DescribeTransactionsRequest, context: Context
 ) -> DescribeTransactionsResponse:

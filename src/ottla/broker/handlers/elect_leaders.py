@@ -6,7 +6,6 @@ Nothing is replicated yet, so leadership never moves: it is where it should be, 
 from enum import IntEnum
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.cluster.image import ClusterImage, PartitionImage
 from ottla.errors import ErrorCode
 from ottla.wire.messages.elect_leaders import (
@@ -22,7 +21,6 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-@handles(ElectLeadersRequest, versions="0-2")
 def elect_leaders(request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
     """Say of each partition why there is no election."""
     image = context.node.controller.image

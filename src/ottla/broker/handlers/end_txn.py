@@ -1,7 +1,6 @@
 """EndTxn (key 26): commit or abort a transaction."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.shard import Reply
 from ottla.broker.transactions import ask_settled
 from ottla.coordinator.txn.machine import TransactionCoordinator
@@ -9,7 +8,6 @@ from ottla.errors import ErrorCode
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 
-@handles(EndTxnRequest, versions="0-5")
 def end_txn(request: EndTxnRequest, context: Context) -> Reply[EndTxnResponse]:
     """Answered when the decision is durable; the markers follow."""
     return ask_settled(

@@ -4,7 +4,6 @@ from collections.abc import Awaitable
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.fetch_sessions import Fetch, Wanted
 from ottla.broker.fetching import PendingFetch
 from ottla.broker.partition import Partition
@@ -25,7 +24,6 @@ _NONE: Final = ErrorCode.NONE
 """To ask an enum for a member costs more than a call, and this is the way of every request."""
 
 
-@handles(FetchRequest, versions="4-18")
 def fetch(request: FetchRequest, context: Context) -> FetchResponse | Awaitable[FetchResponse]:
     """Answer at once if there is enough to say, else when there is or when time is up."""
     node = context.node

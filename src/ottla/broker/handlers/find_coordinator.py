@@ -4,7 +4,6 @@ from enum import IntEnum
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.errors import ErrorCode
 from ottla.wire.messages.find_coordinator import (
     Coordinator,
@@ -23,7 +22,6 @@ class KeyType(IntEnum):
     SHARE = 2
 
 
-@handles(FindCoordinatorRequest, versions="0-6")
 async def find_coordinator(
     request: FindCoordinatorRequest, context: Context
 ) -> FindCoordinatorResponse:

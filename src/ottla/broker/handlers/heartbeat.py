@@ -1,14 +1,12 @@
 """Heartbeat (key 12): a member tells that it is alive."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.groups import ask_at_once
 from ottla.broker.shard import Reply
 from ottla.coordinator.group.machine import GroupCoordinator
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-@handles(HeartbeatRequest, versions="0-4")
 def heartbeat(request: HeartbeatRequest, context: Context) -> Reply[HeartbeatResponse]:
     """Put it to the group's coordinator."""
     return ask_at_once(

@@ -1,7 +1,6 @@
 """IncrementalAlterConfigs (key 44): change some settings, and leave the others alone."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.cluster.controller import ConfigOperation, IncrementalAlteration
 from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
@@ -10,7 +9,6 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 
 
-@handles(IncrementalAlterConfigsRequest, versions="0-1")
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:

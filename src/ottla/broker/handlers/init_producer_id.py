@@ -3,16 +3,12 @@
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
-from ottla.broker.transactions import ask
-from ottla.coordinator.txn.machine import TransactionCoordinator
 from ottla.errors import ErrorCode, StorageError
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _FIRST_EPOCH: Final = 0
 
 
-@handles(InitProducerIdRequest, versions="0-6")
 async def init_producer_id(
     request: InitProducerIdRequest, context: Context
 ) -> InitProducerIdResponse:
@@ -37,6 +33,10 @@ async def init_producer_id(
 async def _ask(
     transactional_id: str, request: InitProducerIdRequest, context: Context
 ) -> InitProducerIdResponse:
+    # Here, because most producers have no transactions, and no broker shall begin with them.
+    from ottla.broker.transactions import ask
+    from ottla.coordinator.txn.machine import TransactionCoordinator
+
     return await ask(
         context, transactional_id, TransactionCoordinator.init_producer_id, request, _refused
     )

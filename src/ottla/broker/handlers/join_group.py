@@ -1,14 +1,12 @@
 """JoinGroup (key 11): enter a group, and wait for its next generation."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.groups import ask
 from ottla.coordinator.group.machine import GroupCoordinator
 from ottla.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 
-@handles(JoinGroupRequest, versions="0-9")
 async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupResponse:
     """Put it to the group's coordinator."""
     return await ask(

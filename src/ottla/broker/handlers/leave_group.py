@@ -1,13 +1,11 @@
 """LeaveGroup (key 13): members go."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.groups import ask
 from ottla.coordinator.group.machine import GroupCoordinator
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
-@handles(LeaveGroupRequest, versions="0-5")
 async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
     """Put it to the group's coordinator."""
     return await ask(

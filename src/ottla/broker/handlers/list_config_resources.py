@@ -6,7 +6,6 @@ Loggers, client metrics and groups are asked for legally, and have no settings h
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.cluster.configs import ResourceType
 from ottla.errors import ErrorCode
 from ottla.wire.messages.list_config_resources import (
@@ -18,7 +17,6 @@ from ottla.wire.messages.list_config_resources import (
 _FIRST_VERSION_WITH_TYPES: Final = 1
 
 
-@handles(ListConfigResourcesRequest, versions="0-1")
 def list_config_resources(
     request: ListConfigResourcesRequest, context: Context
 ) -> ListConfigResourcesResponse:

@@ -1,7 +1,6 @@
 """ListGroups (key 16): all groups that this broker coordinates."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.groups import put
 from ottla.broker.shard import UnansweredError
 from ottla.coordinator.group.machine import GroupCoordinator
@@ -9,7 +8,6 @@ from ottla.errors import ErrorCode
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
-@handles(ListGroupsRequest, versions="0-5")
 async def list_groups(request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
     """Ask every shard, and join the answers."""
     shards = context.node.groups.all_loaded()

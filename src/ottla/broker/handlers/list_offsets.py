@@ -4,7 +4,6 @@ from enum import IntEnum
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.partition import Partition
 from ottla.errors import BatchError, ErrorCode, StorageError
 from ottla.wire.messages.list_offsets import (
@@ -31,7 +30,6 @@ class SpecialTime(IntEnum):
     EARLIEST_PENDING_UPLOAD = -6
 
 
-@handles(ListOffsetsRequest, versions="1-10")
 def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
     """Look up each partition's offset."""
     committed_only = request.isolation_level == READ_COMMITTED

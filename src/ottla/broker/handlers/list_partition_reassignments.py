@@ -1,14 +1,12 @@
 """ListPartitionReassignments (key 46): which partitions are on the move."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
 
 
-@handles(ListPartitionReassignmentsRequest, versions="0")
 def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, context: Context
 ) -> ListPartitionReassignmentsResponse:

@@ -1,7 +1,6 @@
 """ListTransactions (key 66): all transactional ids that pass some filters."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.shard import UnansweredError
 from ottla.broker.transactions import put
 from ottla.coordinator.txn.machine import TransactionCoordinator
@@ -13,7 +12,6 @@ from ottla.wire.messages.list_transactions import (
 )
 
 
-@handles(ListTransactionsRequest, versions="0-2")
 async def list_transactions(
     request: ListTransactionsRequest, context: Context
 ) -> ListTransactionsResponse:

@@ -4,7 +4,6 @@ from collections.abc import Awaitable
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.topics import create_missing
 from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode
@@ -23,7 +22,6 @@ _EMPTY_MEANS_ALL: Final = 0
 """In v0 an empty list asks for all topics; since v1 that is null, and an empty list for none."""
 
 
-@handles(MetadataRequest, versions="0-13")
 def metadata(
     request: MetadataRequest, context: Context
 ) -> MetadataResponse | Awaitable[MetadataResponse]:

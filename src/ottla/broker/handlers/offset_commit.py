@@ -3,7 +3,6 @@
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.groups import ask, ask_at_once
 from ottla.broker.shard import Reply
 from ottla.cluster.image import ClusterImage
@@ -20,7 +19,6 @@ from ottla.wire.schema import replace
 _FIRST_VERSION_WITH_IDS: Final = 10
 
 
-@handles(OffsetCommitRequest, versions="2-10")
 def offset_commit(request: OffsetCommitRequest, context: Context) -> Reply[OffsetCommitResponse]:
     """Put it to the group's coordinator; answered once it is durable.
 

@@ -1,13 +1,11 @@
 """OffsetDelete (key 47): forget committed offsets."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.groups import ask
 from ottla.coordinator.group.machine import GroupCoordinator
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
 
-@handles(OffsetDeleteRequest, versions="0")
 async def offset_delete(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
     """Put it to the group's coordinator."""
     return await ask(

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.groups import ask
 from ottla.cluster.image import ClusterImage
 from ottla.coordinator.group.machine import GroupCoordinator
@@ -26,7 +25,6 @@ _FIRST_BATCHED_VERSION: Final = 8
 _FIRST_VERSION_WITH_IDS: Final = 10
 
 
-@handles(OffsetFetchRequest, versions="1-10")
 async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
     """Ask each group's coordinator; the answers come from memory."""
     if context.version < _FIRST_BATCHED_VERSION:

@@ -1,7 +1,6 @@
 """OffsetForLeaderEpoch (key 23): where an epoch ended, so that a client can see a truncation."""
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.errors import ErrorCode
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -12,7 +11,6 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 )
 
 
-@handles(OffsetForLeaderEpochRequest, versions="2-4")
 def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, context: Context
 ) -> OffsetForLeaderEpochResponse:

@@ -1,20 +1,15 @@
-"""Produce (key 0): append batches."""
+"""Produce (key 0): append batches.
+
+What belongs to a transaction is the business of `transactional_produce`, which is imported with the
+first producer that has one: no broker begins with that.
+"""
 
 from collections.abc import Awaitable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.partition import Appended
-from ottla.broker.transactional_produce import (
-    NO_TRANSACTION,
-    NO_TRANSACTIONAL_ID,
-    Admission,
-    is_transactional,
-    keep,
-    written_in,
-)
-from ottla.broker.validation import RejectedRecord
+from ottla.broker.validation import RejectedRecord, is_transactional
 from ottla.errors import ErrorCode
 from ottla.records.batch import COMPRESSION_BITS
 from ottla.records.compression import Compression
@@ -30,6 +25,9 @@ from ottla.wire.messages.produce import (
 )
 from ottla.wire.schema import replace
 
+if TYPE_CHECKING:
+    from ottla.broker.transactional_produce import Admission
+
 NO_REPLICA: Final = 0
 LEADER_ONLY: Final = 1
 ALL_REPLICAS: Final = -1
@@ -43,17 +41,29 @@ _NONE: Final = ErrorCode.NONE
 
 _LOST: Final = Appended(error=ErrorCode.KAFKA_STORAGE_ERROR, message="the disk failed")
 
+_NO_TRANSACTIONAL_ID: Final = Appended(
+    error=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    message="transactional records need a transactional id in the request",
+)
+
 _FIRST_VERSION_WITH_ZSTD: Final = 7
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 
-@handles(ProduceRequest, versions="3-13")
 def produce(
     request: ProduceRequest, context: Context
 ) -> ProduceResponse | Awaitable[ProduceResponse]:
     """Append everything; what belongs to a transaction in its turn, and only if it does."""
     if request.transactional_id is None:
         return _append_all(request, context, None)
+    return _produce_in_transaction(request, context)
+
+
+def _produce_in_transaction(
+    request: ProduceRequest, context: Context
+) -> ProduceResponse | Awaitable[ProduceResponse]:
+    from ottla.broker.transactional_produce import NO_TRANSACTION, Admission, keep, written_in
+
     written = written_in(request, context)
     if written is None:
         return _append_all(request, context, NO_TRANSACTION)
@@ -91,7 +101,7 @@ async def _answered(
 def _append_all(
     request: ProduceRequest,
     context: Context,
-    admission: Admission | None,
+    admission: "Admission | None",
 ) -> ProduceResponse | Awaitable[ProduceResponse]:
     """Append everything, then wait once: partitions must not queue for each other.
 
@@ -181,7 +191,7 @@ def _append(
     data: PartitionProduceData,
     context: Context,
     now_ms: int,
-    admission: Admission | None,
+    admission: "Admission | None",
 ) -> Appended:
     found = context.node.partitions.find(name, data.index)
     if isinstance(found, ErrorCode):
@@ -196,7 +206,7 @@ def _append(
         return Appended(error=ErrorCode.INVALID_RECORD, message="there are no records")
     if admission is None:
         if is_transactional(records):
-            return NO_TRANSACTIONAL_ID
+            return _NO_TRANSACTIONAL_ID
     elif (refusal := admission.refusal(found, records)) is not None:
         return refusal
     if context.version < _FIRST_VERSION_WITH_ZSTD and _is_zstd(records):

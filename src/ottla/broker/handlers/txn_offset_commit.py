@@ -3,7 +3,6 @@
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.groups import GroupShard, put
 from ottla.broker.shard import UnansweredError
 from ottla.broker.transactional import TransactionalWrite, refusals
@@ -26,7 +25,6 @@ _FIRST_ADDING_VERSION: Final = 5
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 6
 
 
-@handles(TxnOffsetCommitRequest, versions="0-6")
 async def txn_offset_commit(
     request: TxnOffsetCommitRequest, context: Context
 ) -> TxnOffsetCommitResponse:

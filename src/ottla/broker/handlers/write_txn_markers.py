@@ -5,7 +5,6 @@ a transaction that no coordinator knows of (KIP-664).
 """
 
 from ottla.broker.context import Context
-from ottla.broker.dispatch import handles
 from ottla.broker.markers import write_marker
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
@@ -20,7 +19,6 @@ from ottla.wire.messages.write_txn_markers import (
 )
 
 
-@handles(WriteTxnMarkersRequest, versions="1-2")
 async def write_txn_markers(
     request: WriteTxnMarkersRequest, context: Context
 ) -> WriteTxnMarkersResponse:

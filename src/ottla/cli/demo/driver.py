@@ -58,7 +58,9 @@ class Driver:
         """Raise `DriverError` if it has ended."""
         if self._process.poll() is not None:
             said = self._errors.read_text("utf-8", "replace").strip().splitlines()
-            raise DriverError(f"the pipeline ended: {said[-1] if said else 'it said nothing'}")
+            last = said[-1] if said else "it said nothing"
+            why = next((line for line in reversed(said) if line.startswith("error: ")), last)
+            raise DriverError(f"the pipeline ended: {why.removeprefix('error: ')}")
 
     def kill(self) -> None:
         """`kill -9`, for Java and Python alike."""
@@ -84,4 +86,5 @@ class Driver:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                self.batches.append(json.loads(line))
+                if line.endswith(b"\n"):  # what is cut off was being written when it was killed
+                    self.batches.append(json.loads(line))

@@ -6,6 +6,7 @@ generator of orders keeps books of its own, with which the result is compared at
 
 import json
 import os
+import shutil
 import signal
 import tempfile
 import threading
@@ -24,6 +25,7 @@ from ottla.cli.demo.driver import Driver, DriverError
 from ottla.cli.demo.orders import TOPIC, Generator
 from ottla.cli.demo.screen import Figures, Screen, screen
 from ottla.cli.output import PartialError, verbose_option
+from ottla.cli.typed import typed_name
 from ottla.errors import NotFoundError, RetriableError
 from ottla.spark.readiness import examine
 
@@ -38,7 +40,7 @@ MIN_BATCHES: Final = 2
 LOOK_INTERVAL_S: Final = 0.25
 PATIENCE_S: Final = 600.0
 """How long any one thing may take: a machine that has more to do is slow, not broken."""
-TIMEOUT_S: Final = 30.0
+TIMEOUT_S: Final = 120.0
 WATCH_S: Final = 10.0
 TIME_PASSES_MS: Final = 60_000
 """How far ahead the closing row is: past the watermark and the last window."""
@@ -77,10 +79,24 @@ def command(seconds: float, keep: bool) -> None:
             with connection.admin() as admin, connection.producer(linger_ms=20) as producer:
                 admin.create_topic(TOPIC, partitions=PARTITION_COUNT)
                 generator = Generator(producer)
-                with screen() as shown:
+                with screen() as shown, _messages_kept(folder):
                     _Story(connection, admin, generator, folder, shown).tell(seconds)
                 _prove(connection, admin, generator)
             _say_where_to_look(connection, folder, keep)
+
+
+@contextmanager
+def _messages_kept(folder: Path) -> Iterator[None]:
+    """If the pipeline fails, say where its messages are: the demo's folder goes with the demo."""
+    try:
+        yield
+    except DriverError as error:
+        kept = Path(tempfile.mkdtemp(prefix="ottla-demo-messages-"))
+        for pattern in ("driver.err", "**/spark.log", "**/spark.out"):
+            for found in folder.glob(pattern):
+                shutil.copy(found, kept)
+        error.add_note(f"what it said, and what Spark said, is in {kept}")
+        raise
 
 
 class _Story:
@@ -157,7 +173,10 @@ class _Story:
     def _is_all_counted(self) -> bool:
         rows = [json.loads(value) for value in proof.values_of(self._connection, RESULT)]
         counted: int = sum(row["orders"] for row in rows)
-        return counted >= self._generator.books.order_count
+        # Orders that cannot be read are written by a query of their own, which may be behind.
+        letter_count = len(proof.values_of(self._connection, LETTERS))
+        books = self._generator.books
+        return counted >= books.order_count and letter_count >= books.bad.total()
 
 
 def lag_of(admin: "Admin") -> int:
@@ -195,16 +214,17 @@ def _introduce(connection: Connection) -> None:
 
 
 def _say_where_to_look(connection: Connection, folder: Path, keep: bool) -> None:
+    ottla = typed_name()
     click.echo(f"\n{click.style('Where to look next', bold=True)}")
     click.echo(f"  {shop.__file__}: the pipeline; write your own like it")
     click.echo("  docs/how-to/pipelines.md: everything a pipeline can do")
     if not keep:
-        click.echo("  ottla demo pipeline --keep: leaves the broker running, to look around")
+        click.echo(f"  {ottla} demo pipeline --keep: leaves the broker running, to look around")
         return
-    click.echo(f"  ottla consume revenue -b {connection.bootstrap}")
-    click.echo(f"  ottla consume orders.bad -o json -b {connection.bootstrap}")
-    click.echo(f"  ottla group describe {GROUP} -b {connection.bootstrap}")
-    click.echo(f"  OTTLA_STATE_DIR={folder} ottla pipeline ledger shop")
+    click.echo(f"  {ottla} consume revenue -b {connection.bootstrap}")
+    click.echo(f"  {ottla} consume orders.bad -o json -b {connection.bootstrap}")
+    click.echo(f"  {ottla} group describe {GROUP} -b {connection.bootstrap}")
+    click.echo(f"  OTTLA_STATE_DIR={folder} {ottla} pipeline ledger shop")
     click.echo("Ctrl-C ends it.")
     threading.Event().wait()
 

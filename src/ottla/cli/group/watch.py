@@ -7,8 +7,8 @@ other change: whoever watches a group wants to see it through a broker's restart
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -18,13 +18,12 @@ from ottla.cli.connection import Connection, connection_options
 from ottla.cli.group.changes import Blind, Change, Watch
 from ottla.cli.group.shown import headline, tables
 from ottla.cli.group.sight import Sight, look
+from ottla.cli.live import Canvas, lines_or_screen
 from ottla.cli.output import Output, format_option, table, verbose_option
 from ottla.cli.quantities import local_time
 from ottla.errors import DeadlineError, NotFoundError, RetriableError, TransportError
 
 if TYPE_CHECKING:
-    from rich.live import Live
-
     from ottla.client.admin.admin import Admin
 
 CHANGES_SHOWN: Final = 10
@@ -97,21 +96,18 @@ class Lines:
 class Screen:
     """The group as it is now, and its last changes below."""
 
-    def __init__(self, live: "Live") -> None:
-        self._live = live
+    def __init__(self, canvas: Canvas) -> None:
+        self._canvas = canvas
         self._sight: Sight | None = None
         self._changes: deque[str] = deque(maxlen=CHANGES_SHOWN)
 
     def show(self, seen: Sight | Blind, changes: Iterable[Change]) -> None:
         """Draw it anew."""
-        from rich.text import Text
-
         if isinstance(seen, Sight):
             self._sight = seen
         self._changes += [line_of(seen, change) for change in changes]
         shown = [] if self._sight is None else lines_of(self._sight)
-        text = Text("\n".join([*shown, "", *self._changes]), no_wrap=True, overflow="ellipsis")
-        self._live.update(text, refresh=True)
+        self._canvas.draw([*shown, "", *self._changes])
 
 
 def line_of(seen: Sight | Blind, change: Change) -> str:
@@ -127,12 +123,5 @@ def lines_of(sight: Sight) -> list[str]:
     return lines
 
 
-@contextmanager
-def _view(output: Output, name: str) -> Iterator[Lines | Screen]:
-    if not output.is_for_people:
-        yield Lines(output, name)
-        return
-    from rich.live import Live
-
-    with Live(auto_refresh=False) as live:
-        yield Screen(live)
+def _view(output: Output, name: str) -> AbstractContextManager[Lines | Screen]:
+    return lines_or_screen(output, lambda: Lines(output, name), Screen)

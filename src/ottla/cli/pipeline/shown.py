@@ -1,18 +1,16 @@
 """How pipelines look: a live table on a terminal, a line for each batch elsewhere, or JSON."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import click
 
+from ottla.cli.live import Canvas, lines_or_screen
 from ottla.cli.output import Output, table
 from ottla.cli.quantities import about
 from ottla.pipeline.progress import BatchReport, StepProgress
-
-if TYPE_CHECKING:
-    from rich.live import Live
 
 COLUMNS: Final = ("step", "batch", "rows in", "out", "bad", "in/s", "out/s", "lag", "batch time")
 
@@ -46,29 +44,19 @@ class Lines:
 class Screen:
     """The table of all steps, drawn again and again."""
 
-    def __init__(self, live: "Live") -> None:
-        self._live = live
+    def __init__(self, canvas: Canvas) -> None:
+        self._canvas = canvas
 
     def show(
         self, progress: Sequence[StepProgress], ended: Sequence[tuple[str, BatchReport]]
     ) -> None:
         """Draw it anew."""
-        from rich.text import Text
-
-        text = Text("\n".join(lines_of(progress)), no_wrap=True, overflow="ellipsis")
-        self._live.update(text, refresh=True)
+        self._canvas.draw(lines_of(progress))
 
 
-@contextmanager
-def view(output: Output) -> Iterator[View]:
+def view(output: Output) -> AbstractContextManager[View]:
     """What fits where the output goes."""
-    if not output.is_for_people:
-        yield Lines(output)
-        return
-    from rich.live import Live
-
-    with Live(auto_refresh=False) as live:
-        yield Screen(live)
+    return lines_or_screen(output, lambda: Lines(output), Screen)
 
 
 def lines_of(progress: Sequence[StepProgress], *, for_people: bool = True) -> list[str]:
