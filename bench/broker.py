@@ -1,14 +1,15 @@
-"""What the broker moves, as a share of what the bare loopback moves in the same run.
+"""What the broker moves, as a share of what the bare loopback and disk move in the same run.
 
 Both are processes of their own, and are sent the same bytes by the same load generator, in turns:
 a round of one, a round of the other.  The broker checks, stores and answers; the other one only
-answers.  Each round gives a share, and the median of those is the figure; the CPU time is that of
-the server, without the load generator.
+answers, or where the broker syncs, writes, syncs and answers.  Each round gives a share, and the
+median of those is the figure; the CPU time is that of the server, without the load generator.
 """
 
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from bench import standing
@@ -23,7 +24,7 @@ from bench.blast import (
     fetch_request,
     produce_request,
 )
-from bench.processes import Served, bare, broker, data_dir
+from bench.processes import Served, bare, broker, data_dir, warm_memory
 from bench.report import aligned
 from ottla.records.batch import Batch
 from ottla.wire.registry import ApiKey
@@ -136,17 +137,20 @@ class Measured:
 def tables() -> list[str]:
     """Run everything; the method and both tables, line by line."""
     traffic = aligned([TRAFFIC_HEADING, *(_row(measured(case)) for case in CASES)])
-    method = f"{ROUND_COUNT} rounds in turns, medians; CPU time is that of the server alone."
+    method = (
+        f"{ROUND_COUNT} rounds in turns, medians; CPU time is that of the server alone.  Bare is "
+        "the loopback; with flush=commit, loopback and disk: the same bytes written and synced."
+    )
     return [method, "", *traffic, "", *aligned(standing.rows())]
 
 
 TRAFFIC_HEADING: tuple[str, ...] = (
     "traffic",
     "broker",
-    "bare loopback",
+    "bare",
     "share",
     "broker's CPU",
-    "loopback's CPU",
+    "CPU of the bare one",
     "target",
     "",
 )
@@ -159,20 +163,30 @@ def measured(case: Case) -> Measured:
         batch = batch_of(case.batch_bytes)
         prepare = _prepared_produce if case.api == "produce" else _prepared_fetch
         load, check = prepare(ours, batch, case)
-        with bare(len(load.requests[0]), load.response_bytes) as floor:
-            rounds = _turns(ours, floor, load, case.count)
+        request_bytes = len(load.requests[0])
+        synced_in = folder if case.flush == "commit" else None
+        stored_bytes = case.count * request_bytes if case.api == "produce" else 0
+        with bare(request_bytes, load.response_bytes, synced_in) as floor:
+            before = partial(warm_memory, folder, stored_bytes)
+            rounds = _turns(ours, floor, load, case.count, before)
         check()
     moved_bytes = len(load.requests[0]) + load.response_bytes
     return Measured(case=case, moved_bytes=moved_bytes, ours=rounds[0], bare=rounds[1])
 
 
-def _turns(ours: Served, floor: Served, load: Load, count: int) -> tuple[list[Round], list[Round]]:
-    """Rounds of both servers, in turns; a round before them warms both up and is not counted."""
+def _turns(
+    ours: Served, floor: Served, load: Load, count: int, before: Callable[[], None]
+) -> tuple[list[Round], list[Round]]:
+    """Rounds of both servers, in turns; a round before them warms both up and is not counted.
+
+    `before` is called before each.
+    """
     rounds: tuple[list[Round], list[Round]] = ([], [])
     with connected(ours.port) as to_ours, connected(floor.port) as to_floor:
         sides = ((ours, to_ours, rounds[0]), (floor, to_floor, rounds[1]))
         for number in range(ROUND_COUNT + 1):
             for server, connection, taken in sides if number % 2 else sides[::-1]:
+                before()
                 before_ns = server.cpu_ns
                 wall_s = blast(connection, load, count)
                 cpu_s = (server.cpu_ns - before_ns) / 1e9

@@ -39,6 +39,10 @@ from ottla.wire.registry import ApiKey
 
 FACTOR = 2.0
 """How many times slower than written down is too slow."""
+BROKER_FACTOR = 1.6
+"""The same for a request to a broker.  A third of what it costs is spent by the kernel, the loop
+and ourselves, which no change of ours makes slower; so a handler that takes twice as long as it did
+makes the whole of it 1.7 times slower, and that must not pass."""
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 25
 DEPTH = 64
 
@@ -53,7 +57,7 @@ RECORDED: dict[str, dict[str, float]] = {
         "read a Produce request": 1.1,
         "write a Fetch response": 0.82,
         "broker: produce one record": 2.8,
-        "broker: fetch one record": 5.2,
+        "broker: fetch one record": 4.8,
     },
     "python": {
         "build a batch of 1,000 records": 25.5,
@@ -74,6 +78,8 @@ class Path:
     name: str
     work: Work
     yardstick: Work
+    factor: float = FACTOR
+    """How many times slower than written down is too slow."""
     spent_ns: list[int] = field(default_factory=list)
     yardstick_ns: list[int] = field(default_factory=list)
 
@@ -105,7 +111,7 @@ def slow_paths(
         for path in pending:
             path.measure(cpu_ns_of)
         if number + 1 >= FEWEST_ROUNDS:
-            pending = [path for path in pending if path.ratio > FACTOR * recorded[path.name]]
+            pending = [path for path in pending if path.ratio > path.factor * recorded[path.name]]
         if not pending:
             break
     return pending
@@ -181,7 +187,7 @@ def broker_paths() -> Iterator[list[Path]]:
             _, response_bytes = ask(port, request, key, version)
             load = Load(requests=[request], response_bytes=response_bytes, depth=DEPTH)
             connection = stack.enter_context(connected(port))
-            paths.append(Path(name, _blasting(connection, load), loopback))
+            paths.append(Path(name, _blasting(connection, load), loopback, BROKER_FACTOR))
         yield paths
 
 
@@ -210,8 +216,8 @@ def main() -> int:
         print(*aligned([heading, *rows]), sep="\n")
     for path in slow:
         print(
-            f"error: {path.name}: more than {FACTOR:g} times slower than written down, in each of "
-            f"{len(path.spent_ns)} rounds ({twin} twin)\n"
+            f"error: {path.name}: more than {path.factor:g} times slower than written down, "
+            f"in each of {len(path.spent_ns)} rounds ({twin} twin)\n"
             "hint:  profile it; if the cost is meant, write the new ratio into bench/guard.py",
             file=sys.stderr,
         )

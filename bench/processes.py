@@ -1,11 +1,10 @@
 """Servers in processes of their own, and what the kernel says about them.
 
 CPU time is that of the server alone, all of its threads, in user space and in the kernel; what the
-load generator costs is not in it.  Servers have their modules compiled, as installed packages do,
-whatever the environment says about it.
+load generator costs is not in it.  Servers have their modules compiled and beside the source, as
+installed packages do, whatever the environment says about it.
 """
 
-import atexit
 import json
 import os
 import resource
@@ -14,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -68,9 +67,10 @@ def allow_files(wanted: int) -> None:
 
 
 @contextmanager
-def bare(request_bytes: int, response_bytes: int) -> Iterator[Served]:
-    """The bare loopback; see `bench.bare`."""
+def bare(request_bytes: int, response_bytes: int, folder: str | None = None) -> Iterator[Served]:
+    """The bare loopback, and the bare disk if there is a folder; see `bench.bare`."""
     command = [sys.executable, "-m", "bench.bare", str(request_bytes), str(response_bytes)]
+    command += [] if folder is None else [folder]
     begin = time.perf_counter()
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment()
@@ -90,9 +90,14 @@ def broker(
     settings: Mapping[str, str] | None = None,
     *,
     is_killed: bool = False,
+    port: int = 0,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Iterator[Served]:
-    """`ottla serve` on a free port; stopped in good order, or killed in the end."""
-    command = [sys.executable, "-m", "ottla", "serve", "-o", "json", "--port", "0"]
+    """`ottla serve`, on a free port by default; stopped in good order, or killed in the end.
+
+    `meanwhile` is called while it starts.
+    """
+    command = [sys.executable, "-m", "ottla", "serve", "-o", "json", "--port", str(port)]
     command += ["--host", "127.0.0.1", "--data-dir", data_dir, "--flush", flush]
     command += [f"-X{name}={value}" for name, value in (settings or {}).items()]
     begin = time.perf_counter()
@@ -104,8 +109,9 @@ def broker(
         env=_environment(),
     ) as process:
         assert process.stdout is not None
-        line = process.stdout.readline()
         try:
+            meanwhile()
+            line = process.stdout.readline()
             if not line:
                 raise RuntimeError("the broker did not start")
             ready = json.loads(line)
@@ -217,11 +223,12 @@ def import_s(statement: str) -> float:
 
 @cache
 def _environment() -> dict[str, str]:
-    """Ours, with a place for compiled modules that goes with us."""
-    folder = tempfile.mkdtemp(prefix="ottla-bench-")
-    atexit.register(shutil.rmtree, folder)
-    ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return ours | {"PYTHONPYCACHEPREFIX": folder}
+    """Ours, but for what keeps compiled modules away from where they belong.
+
+    A place of their own for them would cost each import some time, and be used by nobody.
+    """
+    kept_away = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+    return {name: value for name, value in os.environ.items() if name not in kept_away}
 
 
 def warm_memory(folder: str, size_bytes: int) -> None:

@@ -26,6 +26,7 @@ RACES = {"records": "Record batches", "wire": "Protocol messages"}
 HEADINGS = {
     **RACES,
     "broker": "The broker",
+    "metrics": "What metrics cost",
     "transactions": "Transactions",
     "groups": "Consumer groups",
     "clients": "Clients",

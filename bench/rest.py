@@ -1,25 +1,29 @@
 """Both brokers at rest: how soon they are there, and what very many idle partitions cost.
 
-A start counts from that of the process until a record is acknowledged; both have started in the
-same folder before.
+A start counts from that of the process until a record is acknowledged, by the same bare requests;
+both have started in the same folder before.
 """
 
 import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import ottla
+from bench.first_record import acknowledged
 from bench.processes import broker, data_dir, resident_bytes
 from bench.rivals import Row, single
 from tools.apache_kafka import NEWEST, ApacheKafka, Setup
 
-START_COUNT = 3
+START_COUNT = 5
 PARTITION_COUNT, EACH_COUNT = 10_000, 1_000
 """In all, and of one topic: Kafka takes no more than 10,000 changes in one request."""
 ASKED_COUNT, SKIPPED_COUNT = 200, 10
 """Partitions that get a record; the first ones are for connecting."""
 PATIENCE_S = 300.0
+TOPIC = "first"
+SETTLING_S = 3.0
 
 
 def starts() -> Iterator[Row]:
@@ -29,18 +33,20 @@ def starts() -> Iterator[Row]:
         _write_one(kafka.bootstrap_servers)
         with broker(folder, "os") as server:
             _write_one(f"127.0.0.1:{server.port}")
+        port = int(kafka.bootstrap_servers.rpartition(":")[2])
+        kafka.stop()
         for _ in range(START_COUNT):
-            kafka.stop()
             begin_s = time.perf_counter()
-            kafka.start()
-            _write_one(kafka.bootstrap_servers)
-            theirs_s.append(time.perf_counter() - begin_s)
-            theirs_bytes.append(resident_bytes(kafka.pid))
+            kafka.launch()
+            theirs_s.append(acknowledged(port, TOPIC) - begin_s)
+            theirs_bytes.append(_bytes_at_rest(kafka.pid))
+            kafka.stop()  # now the port is ours
+            acknowledged_s: list[float] = []
+            write = partial(_note_first, acknowledged_s, port)
             begin_s = time.perf_counter()
-            with broker(folder, "os") as server:
-                _write_one(f"127.0.0.1:{server.port}")
-                ours_s.append(time.perf_counter() - begin_s)
-                ours_bytes.append(server.resident_bytes)
+            with broker(folder, "os", port=port, meanwhile=write) as server:
+                ours_s.append(acknowledged_s[0] - begin_s)
+                ours_bytes.append(_bytes_at_rest(server.process.pid))
     yield single("process start to first record acknowledged, s", ours_s, theirs_s, 1 / 20)
     yield single(
         "idle memory, MB",
@@ -50,9 +56,19 @@ def starts() -> Iterator[Row]:
     )
 
 
+def _bytes_at_rest(pid: int) -> int:
+    """The memory of a process, once it has done what it left for after its first answer."""
+    time.sleep(SETTLING_S)
+    return resident_bytes(pid)
+
+
+def _note_first(acknowledged_s: list[float], port: int) -> None:
+    acknowledged_s.append(acknowledged(port, TOPIC))
+
+
 def _write_one(address: str) -> None:
     with ottla.Producer(address, acks="all") as producer:
-        producer.send("first", b"record").result(60)
+        producer.send(TOPIC, b"record").result(60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,17 @@
 """Two brokers that take turns, ours and Apache Kafka, and how their figures are put side by side.
 
-Both run all the time; each round goes to the one, then to the other.  The first rounds warm both
-up, for Java compiles what runs often, and are not counted.  Each round gives a ratio, and the
-median of those is the figure.  Every record that was written is counted at the end.
+Each round goes to the one, then to the other; and the one whose turn it is not is stopped, as by
+Ctrl-Z, so that nobody is measured beside the other's housekeeping.  The first rounds warm both up,
+for Java compiles what runs often, and are not counted.  Each round gives a ratio, and the median of
+those is the figure.  Every record that was written is counted at the end.
 """
 
+import os
+import signal
 import statistics
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -19,6 +23,8 @@ from bench.contest import Contestant, Taken
 from bench.processes import background, broker, contestant, cpu_ns, data_dir, round_of
 from tools.apache_kafka import NEWEST, ApacheKafka, Setup
 from tools.maven import UnavailableError
+
+SETTLING_S = 0.1
 
 Kind = type[Contestant]
 Row = tuple[str, ...]
@@ -117,7 +123,7 @@ def turns(pair: Pair, work: Work) -> Rounds:
             loads.append(stack.enter_context(_beside(rival, work)))
         for number in range(work.warm_up_count + work.round_count):
             for place in (0, 1) if number % 2 else (1, 0):
-                with loads[place]():
+                with alone(pair, place), loads[place]():
                     before_ns = cpu_ns(pair[place].pid)
                     taken = round_of(clients[place], work.count)
                     spent_ns = cpu_ns(pair[place].pid) - before_ns
@@ -129,6 +135,18 @@ def turns(pair: Pair, work: Work) -> Rounds:
             total = (work.warm_up_count + work.round_count) * work.count
             check_end(rival.port, total, work.topic)
     return figures
+
+
+@contextmanager
+def alone(pair: Pair, place: int) -> Iterator[None]:
+    """Have one of them run without the other; what it left for later is done by then."""
+    other = pair[1 - place].pid
+    os.kill(other, signal.SIGSTOP)
+    try:
+        time.sleep(SETTLING_S)
+        yield
+    finally:
+        os.kill(other, signal.SIGCONT)
 
 
 @contextmanager

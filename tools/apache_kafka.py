@@ -139,6 +139,11 @@ class ApacheKafka:
 
     def start(self) -> None:
         """Start the process; return when it answers."""
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Start the process, and do not wait for it."""
         assert self._process is None, "it runs already"
         options = (f"-Xmx{self._setup.heap}", *JVM_OPTIONS, *self._setup.java_options)
         with self._log.open("ab") as output:
@@ -149,6 +154,10 @@ class ApacheKafka:
                 stderr=output,
                 start_new_session=True,  # a Ctrl-C at the terminal is for us, not for it
             )
+
+    def wait(self) -> None:
+        """Return when it answers."""
+        assert self._process is not None, "it does not run"
         deadline_s = time.monotonic() + self._setup.start_timeout_s
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline_s:
