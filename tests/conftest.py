@@ -7,21 +7,28 @@ times longer.
 Our clients have our own broker, in this process; with `--kafka=VERSION` they have Apache Kafka.
 """
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kafka_cluster import Brokers, OpenBroker
 
-settings.register_profile("quick", max_examples=50, deadline=None, derandomize=True, database=None)
-settings.register_profile(
-    "search", max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+UNTIMED: Final[dict[str, Any]] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+"""How long something takes says more about the machine, and what else it does just now."""
+
+settings.register_profile("quick", max_examples=50, derandomize=True, database=None, **UNTIMED)
+settings.register_profile("search", max_examples=500, **UNTIMED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
+
+for library in ("aiokafka", "kafka"):
+    # What they leave behind may complain while a later test looks at what is logged.
+    logging.getLogger(library).propagate = False
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Shells start what runs in the background this way; tests press Ctrl-C all the same.

@@ -28,7 +28,7 @@ DEFAULTS: Final[Settings] = {
     "transaction.state.log.num.partitions": 2,
 }
 HEAP: Final = "512m"
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 90.0
 
 
 class KafkaCluster(ExternalCluster):

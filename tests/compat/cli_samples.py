@@ -3,9 +3,10 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ from click.testing import CliRunner, Result
 
 from ottla.cli import main as cli
 
-PATIENCE_S = 30
+PATIENCE_S = 120
+
+Run = Callable[..., Result]
+"""Runs a command against the broker of a test."""
 
 
 @click.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
@@ -46,6 +50,14 @@ def spawn(*arguments: object) -> "subprocess.Popen[str]":
         text=True,
         env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
     )
+
+
+@contextmanager
+def refusing_port() -> Iterator[int]:
+    """A port at which nobody listens, and nobody else can begin to."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
 
 
 def line_of(process: "subprocess.Popen[str]") -> str:

@@ -10,7 +10,7 @@ import ottla
 from ottla.testing import TestBroker
 from tests.kafka_cluster import OpenBroker
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 90.0
 _numbers = count(1)
 
 

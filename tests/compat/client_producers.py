@@ -7,7 +7,7 @@ import pytest
 from ottla.testing import TestBroker
 from tests.kafka_cluster import OpenBroker
 
-SOON_S = 20.0
+SOON_S = 90.0
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ with warnings.catch_warnings():
     from kafka import KafkaConsumer, KafkaProducer
     from kafka import TopicPartition as KafkaTopicPartition
 
-TIMEOUT_S: Final = 30
+TIMEOUT_S: Final = 90
 LARGEST_BYTES: Final = 8 * 1024 * 1024
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 

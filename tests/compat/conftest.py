@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
+from click.testing import Result
 
 from ottla.broker.embedded import Broker
+from tests.compat.cli_samples import Run, ottla
 from tests.compat.clients import CLIENTS, Client
 
 _numbers = count(1)
@@ -21,6 +23,16 @@ def broker() -> Iterator[Broker]:
 def topic() -> str:
     """The name of a topic that does not exist yet."""
     return f"topic-{next(_numbers)}"
+
+
+@pytest.fixture
+def run(broker: Broker) -> Run:
+    """Runs a command against the broker, of this folder or of the module."""
+
+    def run(*arguments: object) -> Result:
+        return ottla(*arguments, "-b", broker.bootstrap_servers)
+
+    return run
 
 
 @pytest.fixture(params=CLIENTS, ids=lambda kind: kind.name)

@@ -12,7 +12,7 @@ import kafka
 import kafka.admin as kafka_admin
 from aiokafka.admin import AIOKafkaAdminClient
 
-TIMEOUT_S: Final = 30
+TIMEOUT_S: Final = 90
 T = TypeVar("T")
 
 

@@ -3,7 +3,8 @@
     python -m tests.compat.group_member '{"client": "kafka-python", ...}'
 
 It tells on its standard output, one line of JSON each, what was assigned to it, what was revoked,
-and what it read; offsets are committed after every poll.  It leaves when its standard input ends.
+and what it read; offsets are committed after every poll.  It leaves when its standard input ends,
+and says before that it reads no more: the others may have its partitions while it still leaves.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ class MemberSettings:
     instance_id: str | None = None
     cooperative: bool = False
     is_new: bool = False  # it speaks the protocol of KIP-848
-    session_timeout_ms: int = 1_500
+    session_timeout_ms: int = 60_000
 
     def as_json(self) -> str:
         return json.dumps(asdict(self))
@@ -72,7 +73,7 @@ class _Listener:
 def run_kafka_python(settings: MemberSettings) -> None:
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.coordinator.assignors.range import RangePartitionAssignor
-    from kafka.errors import KafkaConnectionError
+    from kafka.errors import CommitFailedError, KafkaConnectionError
 
     class Listener(_Listener, ConsumerRebalanceListener):  # type: ignore[misc]
         pass
@@ -89,8 +90,9 @@ def run_kafka_python(settings: MemberSettings) -> None:
     )
     consumer.subscribe([settings.topic], listener=Listener())
     while not _stopping.is_set():
-        # While there is no broker both raise instead of trying again.
-        with suppress(KafkaConnectionError):
+        # While there is no broker both raise instead of trying again; a commit that comes after a
+        # rebalance is refused, and whoever has the partition now reads it again.
+        with suppress(KafkaConnectionError, CommitFailedError):
             polled = consumer.poll(POLL_MS)
             if consumer._coordinator.rejoining:
                 # A join that is under way when a poll ends may be forgotten (3.0.12): it would own
@@ -100,12 +102,14 @@ def run_kafka_python(settings: MemberSettings) -> None:
                 _tell_records(records)
             if polled:
                 consumer.commit()  # where it fails, the next one covers it
+    tell("stopped", None)
     consumer.close()
 
 
 def run_aiokafka(settings: MemberSettings) -> None:
     from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+    from aiokafka.errors import CommitFailedError, IllegalStateError
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
@@ -132,7 +136,9 @@ def run_aiokafka(settings: MemberSettings) -> None:
             for records in polled.values():
                 _tell_records(records)
             if polled:
-                await consumer.commit()
+                with suppress(CommitFailedError, IllegalStateError):  # as above
+                    await consumer.commit()
+        tell("stopped", None)
         await consumer.stop()
 
     asyncio.run(run())
@@ -175,6 +181,7 @@ def run_confluent(settings: MemberSettings) -> None:
             continue
         tell("record", [message.partition(), message.offset()])
         consumer.commit(message=message)
+    tell("stopped", None)
     consumer.close()
 
 

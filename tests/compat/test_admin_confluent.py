@@ -20,7 +20,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from ottla.broker.embedded import Broker
 from tests.compat.clients import Confluent, Message
 
-TIMEOUT_S = 30
+TIMEOUT_S = 90
 THEN_MS = 1_600_000_000_000
 
 

@@ -1,5 +1,6 @@
 """kafka-python's admin calls, and its consumer's questions about offsets."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from ottla.broker.embedded import Broker
-from tests.compat.clients import KafkaPython, Message
+from tests.compat.clients import TIMEOUT_S, KafkaPython, Message
 
 THEN_MS = 1_600_000_000_000
 
@@ -153,11 +154,10 @@ def test_a_pattern_finds_its_topics_without_a_group(admin: Any, broker: Broker, 
     try:
         consumer.subscribe(pattern=f"^{topic}-orders-.*")
         values: set[bytes] = set()
-        for _ in range(30):
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while len(values) < len(wanted) and time.monotonic() < deadline_s:
             for messages in consumer.poll(1_000).values():
                 values |= {message.value for message in messages}
-            if len(values) == len(wanted):
-                break
         assert values == {name.encode() for name in wanted}
     finally:
         consumer.close()

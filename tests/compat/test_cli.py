@@ -12,7 +12,7 @@ from click.testing import Result
 
 from ottla.broker.embedded import Broker
 from ottla.cli import main as cli
-from tests.compat.cli_samples import facts, ottla
+from tests.compat.cli_samples import PATIENCE_S, facts, ottla, refusing_port
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 names = (f"topic-{number}" for number in count())
@@ -154,7 +154,7 @@ def test_what_we_write_other_clients_read(codec: str, run: Run, topic: str, brok
     consumer = kafka.KafkaConsumer(
         bootstrap_servers=broker.bootstrap_servers,
         auto_offset_reset="earliest",
-        consumer_timeout_ms=10_000,
+        consumer_timeout_ms=PATIENCE_S * 1000,
     )
     consumer.assign([kafka.TopicPartition(topic, 1)])
     consumer.seek_to_beginning()
@@ -326,9 +326,8 @@ def test_a_bench_writes_what_it_says_and_reads_it_again(run: Run) -> None:
 
 
 def test_nobody_listening_is_said_with_what_to_do() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    refused = ottla("topic", "list", "-b", f"127.0.0.1:{port}")
+    with refusing_port() as port:
+        refused = ottla("topic", "list", "-b", f"127.0.0.1:{port}")
     assert refused.exit_code == 3
     assert refused.stderr.splitlines() == [
         f"error: 127.0.0.1:{port}: Connection refused",
@@ -337,10 +336,9 @@ def test_nobody_listening_is_said_with_what_to_do() -> None:
 
 
 def test_the_next_address_is_tried_when_one_is_dead(broker: Broker) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    both = f"127.0.0.1:{port},{broker.bootstrap_servers}"
-    assert ottla("topic", "list", "-b", both).exit_code == cli.OK
+    with refusing_port() as port:
+        both = f"127.0.0.1:{port},{broker.bootstrap_servers}"
+        assert ottla("topic", "list", "-b", both).exit_code == cli.OK
 
 
 def test_a_broker_that_never_answers_is_not_waited_for() -> None:
@@ -367,8 +365,8 @@ def test_whoever_is_no_broker_is_left_alone(answer: bytes) -> None:
         thread = threading.Thread(target=serve_one, args=(listener,))
         thread.start()
         port = listener.getsockname()[1]
-        refused = ottla("topic", "list", "-b", f"127.0.0.1:{port}", "--timeout", 10)
-        thread.join()
+        refused = ottla("topic", "list", "-b", f"127.0.0.1:{port}", "--timeout", PATIENCE_S)
+        thread.join(PATIENCE_S)
     assert refused.exit_code == 3
     assert f"127.0.0.1:{port}" in refused.stderr
     assert "is it a Kafka port?" in refused.stderr

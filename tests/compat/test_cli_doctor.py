@@ -16,7 +16,8 @@ from ottla.cli import main as cli
 from ottla.cli.doctor.clock_checks import TOPIC_PREFIX
 from ottla.client.admin.admin import Admin
 from ottla.model import TopicPartition
-from tests.compat.cli_samples import ottla
+from ottla.testing import TestBroker
+from tests.compat.cli_samples import ottla, refusing_port
 
 NOT_WELL = 8
 
@@ -25,14 +26,6 @@ NOT_WELL = 8
 def broker() -> Iterator[Broker]:
     with Broker() as running:
         yield running
-
-
-@contextmanager
-def refusing_port() -> Iterator[int]:
-    """A port at which nobody listens, and nobody else can begin to."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()[1]
 
 
 @contextmanager
@@ -138,6 +131,14 @@ def test_a_record_goes_there_and_back_and_leaves_nothing(broker: Broker) -> None
     assert "agree" in checks["clock"]["found"]
     with Admin(broker.bootstrap_servers) as admin:
         assert not [name for name in admin.list_topics() if name.startswith(TOPIC_PREFIX)]
+
+
+def test_a_broker_that_never_acknowledges_is_found_out() -> None:
+    with TestBroker() as broker, broker.faults.stall("Produce"):
+        result = ask("--write", "--timeout", 2, bootstrap=broker.bootstrap_servers)
+
+    assert result.exit_code == NOT_WELL, result.stderr
+    assert "fail" in {check["state"] for check in told(result).values()}
 
 
 def test_a_broker_of_ours_tells_its_time_with_a_group() -> None:

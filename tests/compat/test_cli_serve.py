@@ -149,11 +149,13 @@ def test_a_broker_that_dies_under_a_producer_leaves_a_count(tmp_path: Path) -> N
     with served(tmp_path) as broker:
         ottla("topic", "create", "orders", "-b", broker.bootstrap)
         follower = spawn("consume", "orders", "-F", "-n", 1, "--from", 0, "-b", broker.bootstrap)
-        producer = spawn("produce", "orders", "--timeout", 2, "-b", broker.bootstrap)
+        producer = spawn("produce", "orders", "--timeout", 20, "-b", broker.bootstrap)
         assert producer.stdin is not None
         producer.stdin.write("first\n")
         producer.stdin.flush()
         assert follower.communicate(timeout=PATIENCE_S)[0] == "first\n"
+        # A broker that answers this has sent its acknowledgment, too.
+        assert ottla("topic", "list", "-b", broker.bootstrap).exit_code == cli.OK
         broker.end(signal.SIGKILL)
         _, said = producer.communicate("second\n", timeout=PATIENCE_S)
     assert producer.returncode == 8

@@ -1,7 +1,7 @@
 """`ottla why transaction` and `ottla why pipeline`, with a broker in each of the situations."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -28,9 +28,8 @@ from ottla.spark.sink.decisions import (
 )
 from tests.broker.txn_wire import TxnWire
 from tests.broker.wire_client import WireClient
-from tests.compat.cli_samples import facts, ottla
+from tests.compat.cli_samples import Run, facts
 
-Run = Callable[..., Result]
 numbers = count()
 PATIENCE_S = 60
 
@@ -42,24 +41,16 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.fixture
-def run(broker: Broker) -> Run:
-    def run(*arguments: object) -> Result:
-        return ottla(*arguments, "-b", broker.bootstrap_servers)
-
-    return run
-
-
-@pytest.fixture
 def client(broker: Broker) -> Iterator[WireClient]:
     with WireClient(broker.bootstrap_servers) as connected:
         yield connected
 
 
 @pytest.fixture
-def topic(client: WireClient) -> str:
-    name = f"orders-{next(numbers)}"
-    assert client.create_topic(name) == ErrorCode.NONE
-    return name
+def topic(topic: str, client: WireClient) -> str:
+    """A topic that exists."""
+    assert client.create_topic(topic) == ErrorCode.NONE
+    return topic
 
 
 def opened(client: WireClient, transactional_id: str, topic: str, **how: Any) -> TxnWire:

@@ -26,7 +26,7 @@ from ottla.errors import (
 from ottla.testing import TestBroker
 from tests.kafka_cluster import OpenBroker, skip_before
 
-TIMEOUT_S = 30
+TIMEOUT_S = 90
 TIMEOUT_MS = TIMEOUT_S * 1000
 HASTY = {
     "group.min.session.timeout.ms": 500,
@@ -436,10 +436,10 @@ def test_a_call_without_with_connects_by_itself(broker: TestBroker) -> None:
 def test_nobody_there_is_told_with_the_address() -> None:
     with (
         pytest.raises(ottla.errors.ConnectError, match=r"127\.0\.0\.1:1"),
-        ottla.Admin("127.0.0.1:1", default_api_timeout_ms=300),
+        ottla.Admin("127.0.0.1:1", default_api_timeout_ms=2_000),
     ):
         raise AssertionError("there is nobody")
-    alone = ottla.Admin("127.0.0.1:1", default_api_timeout_ms=300)
+    alone = ottla.Admin("127.0.0.1:1", default_api_timeout_ms=2_000)
     with pytest.raises(ottla.errors.ConnectError, match=r"127\.0\.0\.1:1"):
         alone.list_topics()
     alone.close()

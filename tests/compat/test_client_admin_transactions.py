@@ -21,7 +21,7 @@ from ottla.wire.messages.produce import (
 from tests.kafka_cluster import OpenBroker, skip_before
 from tests.raw_requests import ask
 
-TIMEOUT_S = 30
+TIMEOUT_S = 90
 VERSION_1_PRODUCE = 9
 LONG_AGO_MS = 1_700_000_000_000
 LOST_PRODUCER = 77_000

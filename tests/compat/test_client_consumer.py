@@ -26,6 +26,7 @@ from tests.compat.client_consumers import (
     topic,
     values,
 )
+from tests.kafka_cluster import until
 
 __all__ = ["broker", "shared", "topic"]  # fixtures
 
@@ -291,8 +292,12 @@ def test_aborted_transactions_are_unseen_and_batches_chain_over_the_holes(
         assert batches[0].start_offsets == {tp: 0}
         for before, after in pairwise(batches):
             assert after.start_offsets == before.next_offsets
-        assert not reader.poll(0.05)
-        assert reader.lag() == {tp: 0}
+
+        def is_at_the_end() -> bool:
+            assert not reader.poll(0.05)
+            return bool(reader.lag() == {tp: 0})
+
+        until(is_at_the_end)
     with consumer(broker, topic) as reader:
         assert len(list(islice(reader, 7))) == 7
 

@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -17,9 +18,10 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, OttlaError
 from ottla.testing import TestBroker
 from tests.compat.client_producers import SOON_S, faulty, served, values
+from tests.kafka_cluster import until
 
 __all__ = ["faulty", "served"]  # fixtures
 
@@ -111,20 +113,22 @@ def test_a_broker_that_comes_back_gets_everything_once_and_in_order(
 def test_a_broker_that_hangs_is_given_up_and_asked_again(served: TestBroker, topic: str) -> None:
     served.create_topic(topic)
     stalled = served.faults.stall("Produce", times=1)
-    with ottla.Producer(served.bootstrap_servers, request_timeout_ms=100) as producer:
+    with ottla.Producer(served.bootstrap_servers, request_timeout_ms=1_000) as producer:
         producer.send(topic, b"patient")
     assert stalled.hit_count == 1
     assert values(served, topic) == [b"patient"]
 
 
 def test_a_full_buffer_blocks_for_as_long_as_allowed(served: TestBroker, topic: str) -> None:
+    served.create_topic(topic)
     options: Any = {"buffer_memory": 2000, "batch_size": 500, "max_block_ms": 100}
-    with (
-        ottla.Producer(served.bootstrap_servers, **options) as producer,
-        served.faults.stall("Produce"),
-        pytest.raises(ottla.DeadlineError, match=r"buffer\.memory = 2000 was full"),
-    ):
-        producer.send_many(topic, [b"x" * 100] * 100)
+    with ottla.Producer(served.bootstrap_servers, **options) as producer:
+        producer.partitions_for(topic, SOON_S)  # or it might be that which takes too long
+        with (
+            served.faults.stall("Produce"),
+            pytest.raises(ottla.DeadlineError, match=r"buffer\.memory = 2000 was full"),
+        ):
+            producer.send_many(topic, [b"x" * 100] * 100)
 
 
 def test_a_full_buffer_blocks_until_there_is_room(served: TestBroker, topic: str) -> None:
@@ -147,8 +151,16 @@ def test_a_record_that_was_not_delivered_in_time_is_told_by_flush(
         (error,) = caught.value.exceptions
         assert isinstance(error, ottla.DeliveryError)
         assert isinstance(error.cause, ottla.DeadlineError)
-        producer.send(topic, b"now")
+        until(lambda: is_delivered(producer.send(topic, b"now")))  # though time is short
     assert values(served, topic)[-1] == b"now"
+
+
+def is_delivered(sent: "Future[ottla.RecordMetadata]") -> bool:
+    try:
+        sent.result(SOON_S)
+    except ottla.DeliveryError:
+        return False
+    return True
 
 
 def test_a_failure_that_nobody_looked_at_leaves_the_block(served: TestBroker, topic: str) -> None:
@@ -207,7 +219,7 @@ def test_every_kind_of_acknowledgment_delivers(served: TestBroker, topic: str, a
     with ottla.Producer(served.bootstrap_servers, acks=acks) as producer:
         written = producer.send(topic, b"a").result(SOON_S)
     assert written.offset == (-1 if acks == 0 else 0)
-    assert [record.value for record in served.wait_for(topic, 1)] == [b"a"]
+    assert [record.value for record in served.wait_for(topic, 1, SOON_S)] == [b"a"]
 
 
 def test_records_of_two_threads_keep_their_order(served: TestBroker, topic: str) -> None:
@@ -299,7 +311,7 @@ def test_closing_fails_what_cannot_be_delivered_in_time(served: TestBroker, topi
 
 def test_a_producer_that_finds_no_broker_names_the_address() -> None:
     with pytest.raises(ottla.ConnectError, match=r"127\.0\.0\.1:1"):
-        ottla.Producer("127.0.0.1:1", default_api_timeout_ms=200).__enter__()
+        ottla.Producer("127.0.0.1:1", default_api_timeout_ms=2_000).__enter__()
 
 
 def test_a_topic_that_cannot_exist_is_refused(served: TestBroker) -> None:
@@ -308,6 +320,24 @@ def test_a_topic_that_cannot_exist_is_refused(served: TestBroker) -> None:
         pytest.raises(ottla.RequestError),
     ):
         producer.send("no spaces", b"a")
+
+
+@pytest.mark.parametrize("creates", [True, False])
+def test_a_producer_creates_topics_unless_it_is_told_not_to(
+    served: TestBroker, topic: str, creates: bool
+) -> None:
+    with ottla.Producer(
+        served.bootstrap_servers,
+        allow_auto_create_topics=creates,
+        max_block_ms=60_000 if creates else 1_000,
+    ) as producer:
+        if creates:
+            producer.send(topic, b"new").result(SOON_S)
+        else:
+            with pytest.raises(OttlaError):  # that there is none, or that nobody told in time
+                producer.send(topic, b"misspelled")
+    with ottla.Admin(served.bootstrap_servers) as admin:
+        assert (topic in admin.list_topics()) is creates
 
 
 def test_a_callback_may_send(served: TestBroker, topic: str) -> None:
@@ -372,7 +402,7 @@ def test_a_forked_child_is_told_to_make_its_own_producer(served: TestBroker, top
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), *arguments],
         check=True,
-        timeout=60,
+        timeout=120,
         cwd=ROOT,
     )
     assert sorted(values(served, topic), key=str) == [b"own", b"parent"]

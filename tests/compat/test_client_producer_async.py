@@ -38,7 +38,7 @@ def test_concurrent_sends_share_requests(served: TestBroker, topic: str) -> None
             await asyncio.gather(*(producer.send(topic, b"x") for _ in range(1000)))
             return producer.metrics()["batch-total"] - before
 
-    assert asyncio.run(main()) < 100
+    assert asyncio.run(main()) < 500
 
 
 def test_a_loop_that_waits_for_room_goes_on(served: TestBroker, topic: str) -> None:
@@ -62,6 +62,7 @@ def test_a_loop_waits_for_room_no_longer_than_allowed(served: TestBroker, topic:
     async def main() -> None:
         options: Any = {"buffer_memory": 2000, "batch_size": 500, "max_block_ms": 100}
         async with ottla.AsyncProducer(served.bootstrap_servers, **options) as producer:
+            await producer.partitions_for(topic, SOON_S)  # or that might take too long
             with (
                 served.faults.stall("Produce"),
                 pytest.raises(ottla.DeadlineError, match=r"buffer\.memory"),

@@ -10,7 +10,14 @@ import pytest
 
 import ottla
 from ottla.testing import TestBroker
-from tests.compat.group_crowd import Crowd, Ownership, overlaps, watched_crowd, write_to_each
+from tests.compat.group_crowd import (
+    Crowd,
+    Ownership,
+    let_be_missed,
+    overlaps,
+    watched_crowd,
+    write_to_each,
+)
 
 PARTITION_COUNT = 6
 KINDS = ("confluent-kafka", "kafka-python", "aiokafka")
@@ -22,8 +29,7 @@ FLAVORS: list[Any] = [
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[TestBroker]:
-    """It lets members be missed sooner than Kafka would, so that tests need not wait."""
-    with TestBroker(config={"group.min.session.timeout.ms": 500}) as broker:
+    with TestBroker() as broker:
         yield broker
 
 
@@ -79,6 +85,7 @@ def test_who_is_killed_is_missed_and_its_share_goes_on(
     crowd.wait_for_records(count)
     crowd.kill(victim)
     count += write_to_each(broker, topic, PARTITION_COUNT)
+    let_be_missed(broker, "Heartbeat")
     crowd.wait_for_shares(0, PARTITION_COUNT)
     crowd.wait_for_records(count)
 
@@ -103,14 +110,13 @@ def test_a_static_member_comes_back_to_what_it_had(
     broker: TestBroker, crowd: Crowd, topic: str, client: str
 ) -> None:
     """A static member that is back in time has its old share, and the other was not disturbed."""
-    patient = {"session_timeout_ms": 60_000}
-    crowd.start(client, instance_id="stays", **patient)
+    crowd.start(client, instance_id="stays")
     crowd.wait_for_shares(PARTITION_COUNT)
-    gone = crowd.start(client, instance_id="comes-back", **patient)
+    gone = crowd.start(client, instance_id="comes-back")
     crowd.wait_for_shares(3, 3)
     share, reasons = gone.owned, rebalances_set_off_by(broker, topic, "comes-back")
     crowd.kill(gone)
-    back = crowd.start(client, instance_id="comes-back", **patient)
+    back = crowd.start(client, instance_id="comes-back")
     crowd.wait_for_shares(0, 3, 3)
     crowd.wait_for_records(write_to_each(broker, topic, PARTITION_COUNT))
     assert back.owned == share
@@ -121,8 +127,8 @@ def test_a_static_member_comes_back_to_what_it_had(
 def test_a_group_goes_on_after_the_broker_was_killed(
     broker: TestBroker, crowd: Crowd, topic: str, client: str
 ) -> None:
-    crowd.start(client, session_timeout_ms=30_000)
-    crowd.start(client, session_timeout_ms=30_000)
+    crowd.start(client)
+    crowd.start(client)
     crowd.wait_for_shares(3, 3)
     count = write_to_each(broker, topic, PARTITION_COUNT)
     crowd.wait_for_records(count)

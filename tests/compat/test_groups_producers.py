@@ -10,7 +10,7 @@ from kafka import KafkaProducer
 
 from ottla.testing import TestBroker
 
-TIMEOUT_S = 30
+TIMEOUT_S = 90
 VALUES = [str(number).encode() for number in range(50)]
 
 

@@ -34,7 +34,7 @@ def create(broker: Broker, topic: str, partition_count: int = 1, **configs: str)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     named = {name.replace("_", "."): value for name, value in configs.items()}
     (future,) = admin.create_topics([NewTopic(topic, partition_count, 1, config=named)]).values()
-    assert future.result(30) is None
+    assert future.result(90) is None
 
 
 @pytest.mark.parametrize("codec", CODECS)

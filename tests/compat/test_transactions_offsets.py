@@ -147,10 +147,10 @@ def test_offsets_are_not_told_while_a_transaction_may_change_them(
         UNSTABLE_OFFSET_COMMIT,
         confluent_kafka.KafkaError._TIMED_OUT,
     )
-    assert committed(broker, group, source, "read_uncommitted", timeout_s=30) == 3
+    assert committed(broker, group, source, "read_uncommitted", timeout_s=90) == 3
 
     producer.commit()
-    assert committed(broker, group, source, "read_committed", timeout_s=30) == 7
+    assert committed(broker, group, source, "read_committed", timeout_s=90) == 7
 
 
 def committed(

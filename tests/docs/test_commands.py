@@ -35,8 +35,6 @@ ELSEWHERE = {
     "ottla why pipeline": "needs Spark",
     "ottla group lag shop": "needs Spark",
     "ottla why transaction of-the-till": "its page tells of a till that is not here: tests/unit",
-    "ottla snapshot": "needs a broker that is stopped: tests of its own",
-    "ottla restore": "the same",
 }
 """How a command begins that is not run here -> why."""
 
@@ -101,7 +99,9 @@ def _fill(stack: ExitStack, servers: str) -> None:
 def _leave_open(stack: ExitStack, servers: str) -> None:
     """A transaction that is open, until a command of the page ends it."""
     stack.enter_context(suppress(ottla.FencedError))  # which its producer is told
-    producer = stack.enter_context(ottla.Producer(servers, transactional_id="kitchen"))
+    producer = stack.enter_context(
+        ottla.Producer(servers, transactional_id="kitchen", transaction_timeout_ms=600_000)
+    )
     tx = stack.enter_context(producer.transaction())
     tx.send("bills", b"9.50").result(timeout=60)
 

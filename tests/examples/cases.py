@@ -23,7 +23,7 @@ from ottla.testing import TestBroker
 
 Step = Callable[[TestBroker], None]
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ def has(topic: str, count: int) -> Step:
     """Wait for, or look for, so many records."""
 
     def step(broker: TestBroker) -> None:
-        assert len(broker.wait_for(topic, count)) == count
+        assert len(broker.wait_for(topic, count, PATIENCE_S)) == count
 
     return step
 
@@ -178,7 +178,7 @@ def its_tests_pass(broker: TestBroker) -> None:
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert "2 passed" in run.stdout, run.stdout

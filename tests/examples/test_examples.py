@@ -10,30 +10,38 @@ import pytest
 
 from ottla.client.config import BOOTSTRAP_VARIABLE
 from ottla.testing import TestBroker
-from tests.examples.cases import CASES, Case
+from tests.examples.cases import CASES, PATIENCE_S, Case
 from tests.kafka_cluster import OpenBroker, clear
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def interrupt_when_done(case: Case, broker: TestBroker, troubles: list[BaseException]) -> None:
+def interrupt_when_done(
+    case: Case, broker: TestBroker, troubles: list[BaseException], has_ended: threading.Event
+) -> None:
     """Press Ctrl-C when the work is done, or when it will never be."""
     assert case.until is not None
     try:
         case.until(broker)
     except BaseException as trouble:
         troubles.append(trouble)
-    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    while not has_ended.is_set():
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        has_ended.wait(PATIENCE_S)  # one that strikes in a destructor is lost: press once more
 
 
 def run_until_done(path: Path, case: Case, broker: TestBroker) -> None:
     troubles: list[BaseException] = []
-    watching = threading.Thread(target=interrupt_when_done, args=(case, broker, troubles))
+    has_ended = threading.Event()
+    watching = threading.Thread(
+        target=interrupt_when_done, args=(case, broker, troubles, has_ended)
+    )
     watching.start()
     try:
         with pytest.raises(KeyboardInterrupt):
             runpy.run_path(str(path), run_name="__main__")
     finally:
+        has_ended.set()
         watching.join()
     assert troubles == []
 

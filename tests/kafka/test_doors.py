@@ -9,7 +9,7 @@ import ottla
 from ottla.errors import CredentialsError, TrustError
 from tests.kafka.guarded import MECHANISMS, SESSION_MS, Door, credentials
 
-SOON_S = 20.0
+SOON_S = 90.0
 
 
 def there_and_back(topic: str, options: dict[str, Any]) -> None:

@@ -12,6 +12,8 @@ and every look at the clock goes by its own time.  `advance` moves that time; no
 
 import asyncio
 import os
+import socket
+import sys
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from typing import Any, Final, Self, TypeVar
@@ -73,9 +75,11 @@ class Probed:
         return self._probe().records(topic, committed=committed)
 
     def wait_for(
-        self, topic: str, count: int, timeout: float = 5.0, *, committed: bool = True
+        self, topic: str, count: int, timeout: float = 60.0, *, committed: bool = True
     ) -> list[PlainRecord]:
         """What `records` gives, as soon as it is `count` records or more.
+
+        A test that passes does not wait; a test on a busy machine needs its time.
 
         Raises:
             DeadlineError: It is not after `timeout` seconds; a `TimeoutError`.
@@ -105,10 +109,13 @@ class TestBroker(Probed, Broker):
         self._loop: AdjustableLoop | None = None
         self._the_probe: Probe | None = None
         self._has_crashed = False
+        self._claim: socket.socket | None = None
         self.faults: Faults = Faults(self._perform, self._crash)
 
     def start(self) -> Self:
         """Start it; return when it answers."""
+        if not self._port and (claim := _claimed_port()) is not None:
+            self._claim, self._port = claim, claim.getsockname()[1]
         super().start()
         try:
             self._the_probe = Probe(
@@ -198,6 +205,13 @@ class TestBroker(Probed, Broker):
         if probe is not None:
             probe.close()
 
+    def _let_go(self) -> None:
+        super()._let_go()
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            claim.close()
+            self._port = 0
+
     def _new_thread(self) -> LoopThread:
         self._loop = AdjustableLoop()
         return LoopThread("ottla-test-broker", self._loop)
@@ -238,6 +252,20 @@ class TestBroker(Probed, Broker):
             return act()
 
         return self._call(run())
+
+
+def _claimed_port() -> socket.socket | None:
+    """A free port that stays ours while its broker is down; None where systems know no such thing.
+
+    Otherwise the system might give it to one of the clients that try to reach the broker meanwhile,
+    for its own end of the connection: most brokers of tests have ports from that same range.
+    """
+    if sys.platform != "linux":
+        return None  # elsewhere nobody could listen at a port that is bound already
+    claim = socket.socket()
+    claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    claim.bind(("127.0.0.1", 0))
+    return claim
 
 
 def _bytes_of(text: Text) -> bytes | None:

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 PlainRecord = Record[bytes | None, bytes | None]
 
-PATIENCE_MS: Final = 30_000
+PATIENCE_MS: Final = 60_000
 _PAUSE_S: Final = 0.01
 _ALL_REPLICAS: Final = -1
 _FETCH_WAIT_MS: Final = 500
