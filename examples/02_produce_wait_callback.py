@@ -15,6 +15,6 @@ def delivered(md: ottla.RecordMetadata | None, err: ottla.DeliveryError | None) 
 
 
 with ottla.Producer() as producer:
-    md = producer.send("audit", b"login", headers={"trace-id": "4bf92f"}).result(timeout=5)
+    md = producer.send("audit", b"login", headers={"trace-id": "4bf92f"}).result(timeout=60)
     print(md.partition, md.offset)
     producer.send("audit", b"logout", on_delivery=delivered)

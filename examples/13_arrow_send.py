@@ -12,4 +12,4 @@ with ottla.Producer() as producer:
     sent = producer.send_arrow(
         "clicks", table, key="user", value=["user", "clicks"], value_format="json"
     )
-    print(sent.result(10))  # {0: range(100, 101), 4: range(17, 18)}
+    print(sent.result(60))  # {0: range(100, 101), 4: range(17, 18)}
