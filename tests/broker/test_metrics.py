@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ottla import measures
 from ottla.broker.embedded import Broker
 from ottla.broker.families import LATE_AFTER_MS
+from ottla.broker.meters import SAMPLED_OF
 from ottla.broker.partition import Partition
 from ottla.coordinator.config import TransactionConfig
 from ottla.errors import ErrorCode
@@ -107,13 +108,14 @@ def test_requests_are_counted_and_timed(broker: Broker, client: WireClient) -> N
 
 
 def test_a_sample_of_many_requests_stands_for_all(broker: Broker, client: WireClient) -> None:
-    for _ in range(50):
+    for _ in range(3 * SAMPLED_OF + 2):
         client.fetch(TOPIC, max_wait_ms=0)
 
     told = metrics(broker)
 
-    assert told['kafka_network_requestmetrics_requests_total{request="Fetch"}'] == 50
-    assert told['ottla_request_seconds_count{request="Fetch"}'] == 48
+    fetch_count = told['kafka_network_requestmetrics_requests_total{request="Fetch"}']
+    assert fetch_count == 3 * SAMPLED_OF + 2
+    assert told['ottla_request_seconds_count{request="Fetch"}'] == 3 * SAMPLED_OF
 
 
 def test_a_fetch_that_waits_is_timed_to_its_end(broker: Broker, client: WireClient) -> None:
