@@ -7,6 +7,7 @@ median of those is the figure; the CPU time is that of the server, without the l
 """
 
 import statistics
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -134,6 +135,10 @@ class Measured:
         return "", None
 
 
+SETTLED_S = 2.0
+"""So long after its start a broker has loaded what it left out then."""
+
+
 def tables() -> list[str]:
     """Run everything; the method and both tables, line by line."""
     traffic = aligned([TRAFFIC_HEADING, *(_row(measured(case)) for case in CASES)])
@@ -167,6 +172,7 @@ def measured(case: Case) -> Measured:
         synced_in = folder if case.flush == "commit" else None
         stored_bytes = case.count * request_bytes if case.api == "produce" else 0
         with bare(request_bytes, load.response_bytes, synced_in) as floor:
+            time.sleep(SETTLED_S)
             before = partial(warm_memory, folder, stored_bytes)
             rounds = _turns(ours, floor, load, case.count, before)
         check()
