@@ -97,7 +97,9 @@ def broker(
 
     `meanwhile` is called while it starts.
     """
-    command = [sys.executable, "-m", "ottla", "serve", "-o", "json", "--port", str(port)]
+    # The script that `ottla` is, as people start it: `-m` would load what finds modules, besides.
+    command = [os.path.join(os.path.dirname(sys.executable), "ottla"), "serve", "-o", "json"]
+    command += ["--port", str(port)]
     command += ["--host", "127.0.0.1", "--data-dir", data_dir, "--flush", flush]
     command += [f"-X{name}={value}" for name, value in (settings or {}).items()]
     begin = time.perf_counter()
