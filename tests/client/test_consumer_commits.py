@@ -9,7 +9,7 @@ import pytest
 from ottla.client.consumer.committer import Committer
 from ottla.client.consumer.inquiries import Inquiries
 from ottla.client.records import GroupMetadata, OffsetAndMetadata
-from ottla.errors import CommitFailedError, ErrorCode, OttlaError
+from ottla.errors import CommitFailedError, ErrorCode, OttlaError, RejoinError
 from ottla.model import TopicPartition
 from ottla.ports import Ports
 from ottla.wire.messages.offset_commit import (
@@ -134,6 +134,35 @@ def test_a_refusal_speaks_of_the_generation_that_asked(moves_on: bool) -> None:
 
     play(member, story)
     assert len(member.heard) == (0 if moves_on else 1)
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH], ids=lambda c: c.name
+)
+def test_who_can_poll_is_told_of_a_rebalance_and_who_is_leaving_waits_for_its_end(
+    code: ErrorCode,
+) -> None:
+    member = Member(code, code, code)
+    member.moves_on = False
+
+    async def story(committer: Committer) -> None:
+        with pytest.raises(RejoinError):
+            await committer.commit(OFFSETS)
+        await committer.commit(OFFSETS, waits=True)
+
+    play(member, story)
+    assert member.committed_as == [1] * 4
+
+
+def test_who_is_leaving_does_not_wait_for_a_group_that_went_on_without_him() -> None:
+    member = Member(ErrorCode.ILLEGAL_GENERATION)
+    member.moves_on = False
+
+    async def story(committer: Committer) -> None:
+        with pytest.raises(CommitFailedError):
+            await committer.commit(OFFSETS, waits=True)
+
+    play(member, story)
 
 
 def test_a_commit_in_the_background_that_fails_is_heard_of(

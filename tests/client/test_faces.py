@@ -170,15 +170,18 @@ def test_canceling_the_callers_task_cancels_the_work() -> None:
     client = driver("127.0.0.1:1")
     canceled = threading.Event()
 
-    async def wait_for_ever() -> None:
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            canceled.set()
-
     async def main() -> None:
+        callers_loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+        async def wait_for_ever() -> None:
+            try:
+                callers_loop.call_soon_threadsafe(begun.set)
+                await asyncio.get_running_loop().create_future()
+            finally:
+                canceled.set()
+
         task = asyncio.ensure_future(client.run_async(wait_for_ever()))
-        await asyncio.sleep(0)
+        await begun.wait()  # what has not begun cannot notice that it is canceled
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -81,6 +81,37 @@ def test_who_stops_waiting_for_room_is_not_called() -> None:
     assert play(story, broker, buffer_memory=1_200) == 0
 
 
+@pytest.mark.parametrize("in_flight", [1, 5])
+def test_who_waits_for_room_has_it_when_a_batch_is_answered_while_others_wait(
+    in_flight: int,
+) -> None:
+    async def story(producer: SimulatedProducer) -> float:
+        await producer.send(TOPIC, b"a")
+        start_s = now_s()
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(12):
+                tasks.create_task(producer.send(TOPIC, b"x" * 300))
+        return now_s() - start_s
+
+    options = {"max_in_flight_requests_per_connection": in_flight, "max_block_ms": 60_000}
+    assert play(story, Taker(1), buffer_memory=1_200, batch_size=400, **options) < SOON_S
+
+
+def test_who_waits_for_room_has_it_when_what_else_waits_cannot_be_sent() -> None:
+    nowhere = 9
+
+    async def story(producer: SimulatedProducer) -> float:
+        await producer.send(TOPIC, b"a", partition=0)
+        await producer.enqueue(TOPIC, b"x" * 300, partition=1)
+        start_s = now_s()
+        await producer.enqueue(TOPIC, b"x" * 600, partition=0)
+        await producer.enqueue(TOPIC, b"x" * 600, partition=0)
+        return now_s() - start_s
+
+    options = {"buffer_memory": 1_200, "max_block_ms": 60_000}
+    assert play(story, Taker(1, nowhere), **options) < SOON_S
+
+
 def test_metadata_and_memory_are_waited_for_together_no_longer_than_max_block_ms() -> None:
     leader = Taker(2, node_id=2, host="leader")
     first = Taker(2)

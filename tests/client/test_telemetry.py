@@ -172,6 +172,20 @@ def test_what_is_sent_while_processing_continues_the_trace(
     assert ids(forwarded.parent) == ids(processed.context)
 
 
+def test_what_was_sent_outside_of_any_span_has_one_that_ends_whoever_it_travels_with(
+    broker: Broker, traces: Traces, topic: str
+) -> None:
+    with producing(broker, traces, linger_ms=60_000) as producer:
+        producer.send(topic, b"alone")
+        with traces.tracer.start_as_current_span("request"):
+            producer.send(topic, b"in a span")
+
+    (request,) = traces.named("request")
+    alone, both = traces.named(f"send {topic}")
+    assert alone.parent is None
+    assert [ids(link.context) for link in both.links] == [ids(alone.context), ids(request.context)]
+
+
 def test_clients_of_asyncio_are_traced_as_well(broker: Broker, traces: Traces, topic: str) -> None:
     async def work() -> None:
         servers = broker.bootstrap_servers

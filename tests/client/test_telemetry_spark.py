@@ -168,12 +168,15 @@ def test_an_exporter_that_is_missing_is_told_of_once_and_work_goes_on(
     assert "no exporter called nowhere" in told
 
 
-def test_a_process_that_is_traced_by_its_environment_sends_before_it_is_killed() -> None:
+@pytest.mark.parametrize("work", ["pass", "raise ValueError"])
+def test_a_process_that_is_traced_by_its_environment_sends_before_it_is_killed(work: str) -> None:
     """The exporter is the SDK's own, which prints."""
     program = (
         "import os\n"
         "from ottla.spark import tracing\n"
-        "with tracing.writing('query', 7, 'orders', False): pass\n"
+        "try:\n"
+        f"    with tracing.writing('query', 7, 'orders', False): {work}\n"
+        "except ValueError: pass\n"
         "os._exit(0)\n"
     )
     environment = {**os.environ, "OTEL_TRACES_EXPORTER": "console", "OTEL_SDK_DISABLED": "false"}

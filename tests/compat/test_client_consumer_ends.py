@@ -50,6 +50,16 @@ def test_stop_in_the_middle_leaves_the_rest_for_the_next_time(
     assert committed(broker, topic, topic) == 1
 
 
+def test_closing_amid_a_rebalance_commits_when_the_group_has_settled(
+    broker: TestBroker, topic: str
+) -> None:
+    broker.produce(topic, "a")
+    with consumer(broker, topic, group_id=topic) as reader:
+        assert values(reader.poll(TIMEOUT_S)) == ["a"]
+        broker.faults.fail("OffsetCommit", ottla.ErrorCode.REBALANCE_IN_PROGRESS)
+    assert committed(broker, topic, topic) == 1
+
+
 class Committing(ottla.RebalanceListener):
     """Commits when partitions are given up, as listeners are wont to."""
 

@@ -24,15 +24,21 @@ from ottla.testing import Fault, TestBroker
 OURS = re.compile(r"ottla(\..*)?|asyncio|py\.warnings")
 """Loggers; the threads of other libraries may outlive their tests, and complain."""
 
+PATIENCE_S = 60.0
 MOST_LINES = 300
 """More than a call has: one that never comes to its end fails the test."""
 
 
 class InterruptAt:
-    """Sends SIGINT to this process when the n-th line has been reached."""
+    """Sends SIGINT to this process when the n-th line has been reached, or the n-th call.
 
-    def __init__(self, line_number: int) -> None:
-        self._lines_left = line_number
+    Where locks are taken, calls are the places to try: the interpreter looks for signals there, and
+    not between the last line of a `with` block and its end.
+    """
+
+    def __init__(self, number: int, event: str = "line") -> None:
+        self._left = number
+        self._event = event
         self._place = "nowhere"
 
     def __enter__(self) -> Self:
@@ -53,9 +59,9 @@ class InterruptAt:
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         if frame.f_code is InterruptAt.__exit__.__code__:
             return None
-        if event == "line" and frame.f_globals["__name__"].startswith("ottla."):
-            self._lines_left -= 1
-            if self._lines_left == 0:
+        if event == self._event and frame.f_globals["__name__"].startswith("ottla."):
+            self._left -= 1
+            if self._left == 0:
                 self._place = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
                 sys.settrace(None)
                 signal.raise_signal(signal.SIGINT)
@@ -92,6 +98,42 @@ def is_interrupted(admin: ottla.Admin, interrupt: InterruptAt) -> bool:
     except KeyboardInterrupt:
         return True
     return False
+
+
+def test_an_interrupt_at_any_call_of_a_send_leaves_a_producer_that_sends(
+    broker: Broker, topic: str
+) -> None:
+    with ottla.Producer(broker.bootstrap_servers) as producer:
+        producer.send(topic, b"first").result(PATIENCE_S)
+        for number in range(1, MOST_LINES):
+            try:
+                with InterruptAt(number, "call"):
+                    producer.send(topic, b"interrupted").result(PATIENCE_S)
+            except KeyboardInterrupt:
+                producer.send(topic, b"after it").result(PATIENCE_S)
+            else:
+                assert number > 10, f"more than {number} functions are called"
+                return
+    pytest.fail("the call never came to its end")
+
+
+def test_an_interrupt_at_any_line_of_a_transactions_beginning_leaves_none_open(
+    broker: Broker, topic: str
+) -> None:
+    with ottla.Producer(broker.bootstrap_servers, transactional_id=topic) as producer:
+        for number in range(1, MOST_LINES):
+            try:
+                with InterruptAt(number):
+                    transaction = producer.transaction()
+                    transaction.__enter__()
+            except KeyboardInterrupt:
+                with producer.transaction() as after:
+                    after.send(topic, b"after it")
+            else:
+                transaction.__exit__(None, None, None)
+                assert number > 10, f"it has more than {number} lines"
+                return
+    pytest.fail("the call never came to its end")
 
 
 def test_an_interrupt_ends_the_wait_for_a_broker_that_does_not_answer() -> None:

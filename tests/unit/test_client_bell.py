@@ -3,9 +3,12 @@
 import asyncio
 import gc
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -75,6 +78,31 @@ def test_what_fails_is_told_to_the_loop_and_the_rest_is_done() -> None:
     asyncio.run(story())
     assert done == ["first"]
     assert [type(error) for error in told] == [ZeroDivisionError]
+
+
+@needs_counters
+@pytest.mark.parametrize("line_number", range(1, 6))
+def test_a_bell_that_was_interrupted_while_it_was_rung_can_be_heard(line_number: int) -> None:
+    def interrupt(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal line_number
+        if frame.f_code is Bell.call_soon.__code__ and event == "line":
+            line_number -= 1
+            if line_number == 0:
+                raise KeyboardInterrupt
+        return interrupt
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        over = loop.create_future()
+        bell = Bell(loop)
+        sys.settrace(interrupt)
+        with suppress(KeyboardInterrupt):
+            bell.call_soon(lambda: None)
+        sys.settrace(None)
+        bell.call_soon(lambda: over.set_result(None))
+        await asyncio.wait_for(over, PATIENCE_S)
+
+    asyncio.run(story())
 
 
 @needs_counters

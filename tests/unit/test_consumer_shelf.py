@@ -140,14 +140,14 @@ def test_a_damaged_batch_does_not_take_the_records_of_others_with_it() -> None:
 def test_a_partition_has_room_until_enough_chunks_are_queued() -> None:
     shelf = shelf_at(0, TP)
     partition = shelf.require(TP)
-    assert partition.wants_fetch(0, 2)
+    assert partition.wants_fetch(2)
     put(shelf, TP, plain_batch(0, 1))
-    assert partition.wants_fetch(0, 2)
+    assert partition.wants_fetch(2)
     put(shelf, TP, plain_batch(1, 1))
-    assert not partition.wants_fetch(0, 2)
+    assert not partition.wants_fetch(2)
     assert shelf.queued_bytes > 0
     taken(shelf)
-    assert partition.wants_fetch(0, 2)
+    assert partition.wants_fetch(2)
     assert shelf.queued_bytes == 0
 
 

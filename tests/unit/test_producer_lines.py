@@ -65,6 +65,16 @@ def test_nothing_is_granted_ahead_where_memory_is_short() -> None:
     assert lines.used_bytes == batch.size_bytes <= 61 + 2 * (64 + 36)
 
 
+@pytest.mark.parametrize("buffer_bytes", range(1_758, 1_900, 7))
+def test_memory_is_never_granted_beyond_the_buffer(buffer_bytes: int) -> None:
+    lines = accumulator(batch_bytes=50_000, buffer_bytes=buffer_bytes)
+    line = lines.line(TopicPartition(TOPIC, 0))
+    add(lines, line, b"x" * 64)
+    assert lines.has_room(1_536)
+    add(lines, line, b"x" * 1_500)
+    assert lines.used_bytes <= buffer_bytes
+
+
 @pytest.mark.parametrize("is_sent", [True, False])
 def test_a_batch_that_left_or_was_given_up_takes_no_record_that_comes_too_late(
     is_sent: bool,
@@ -169,6 +179,20 @@ def test_records_without_a_key_stay_where_batches_leave_early_until_it_is_enough
         lines.take(line)
         went.append(line.partition)
     assert went == [0, 0, 0, 0, 1]
+
+
+def test_records_without_a_key_stay_no_longer_than_for_a_batch_however_small() -> None:
+    drawn = iter([0.0, 0.9])
+    lines = accumulator(batch_bytes=1_000)
+    choices = [lines.line(TopicPartition(TOPIC, p)) for p in range(2)]
+    sticky = Sticky(choices, lambda: next(drawn), adapts=False)
+    went = []
+    for _ in range(3):
+        line = sticky.line_for(600)
+        add(lines, line, b"x" * 564)
+        lines.take(line)
+        went.append(line.partition)
+    assert went == [0, 0, 1]
 
 
 def test_long_lines_are_chosen_less() -> None:

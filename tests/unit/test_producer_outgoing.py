@@ -232,6 +232,19 @@ def test_a_record_that_comes_when_its_batch_is_answered_is_told_on_its_own() -> 
     assert {batch.error for batch in watching.seen} == {failure}
 
 
+def test_a_base_offset_is_that_of_the_first_record_that_is_told_of() -> None:
+    watching = Batches()
+    made, delivery = outgoing(watching), Delivery("orders", 3, lambda: None)
+    record = made.ready("orders", b"v").record
+    made.follow(delivery, 2, record)  # another thread was faster than that of the record before
+    made.follow(delivery, 1, record)
+    delivery.settle(Outcome(0, 4, 70, -1, None))
+
+    made.follow(delivery, 3, record)
+
+    assert [batch.base_offset for batch in watching.seen] == [71, 73]
+
+
 def test_an_interceptor_pays_only_for_what_it_wants_to_know() -> None:
     made, delivery = outgoing(Batches()), Delivery("orders", 3, lambda: None)
     record = made.ready("orders", b"v").record

@@ -238,3 +238,22 @@ def test_nothing_is_put_before_a_batch_that_came_later(twin: ModuleType, is_buil
     assert overtaking is None or overtaking.delivery is not before.delivery
     assert before.writer.offer(0, None, b"c") == -1
     assert len(before.writer) == 3
+
+
+def test_records_without_a_key_follow_the_line_that_is_chosen_anew(twin: ModuleType) -> None:
+    world = World(twin, 2)
+    assert world.put(b"a").delivery.partition == 0
+    assert world.route.sticky is not None
+    world.route.sticky._luck = lambda: 0.99
+    world.route.sticky.another()
+    assert world.put(b"b").delivery.partition == 1
+
+
+def test_what_was_withheld_from_a_line_is_there_for_its_keys(twin: ModuleType) -> None:
+    world = World(twin, 2)
+    key = next(key for key in map(bytes, zip(range(256))) if murmur2(key) % 2 == 0)
+    assert world.route.sticky is not None
+    world.route.sticky.another()
+    assert world.put(b"a", key) is None
+    add(world.lines, world.line, b"third")
+    assert world.put(b"b", key).delivery.partition == 0

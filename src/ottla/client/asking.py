@@ -101,9 +101,10 @@ class Asker:
 
         That is at once, in the middle of reading: it saves two turns of the loop for each request
         of those who send many.  What it returns is called when the reading is over.  Raises what
-        `post` raises, and then does not call `then`.
+        `post` raises, and then does not call `then`.  That the node is ready is not looked at
+        again: nothing has happened since the caller did.
         """
-        connection = self._ready(to, lane)
+        connection = self._connected(to, lane)
         version = connection.pick(_api(request, answer), None, max_version)
         limit_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         connection.ask(request, version, then, timeout_ms=limit_ms)
@@ -217,9 +218,15 @@ class Asker:
         return self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
 
     def _ready(self, node_id: int, lane: str) -> Connection:
+        connection = self._connected(node_id, lane)
+        if not connection.has_room:
+            raise TransportError(f"broker {node_id} is not ready")
+        return connection
+
+    def _connected(self, node_id: int, lane: str) -> Connection:
         link = self._routed.links.known(node_id, lane)
         connection = None if link is None else link.connection
-        if connection is None or not connection.has_room:
+        if connection is None:
             raise TransportError(f"broker {node_id} is not ready")
         return connection
 

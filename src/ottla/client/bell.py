@@ -37,9 +37,16 @@ class Bell:
         If the loop is closed, nothing happens.
         """
         self._acts.append(act)
-        if not self._is_rung:
+        if self._is_rung:
+            return
+        try:
             self._is_rung = True
             os.eventfd_write(self._descriptor, 1)
+        except BaseException:
+            # An interrupt came between the two: who believes that it rings would never ring it.
+            self._is_rung = False
+            os.eventfd_write(self._descriptor, 1)
+            raise
 
     def _heard(self) -> None:
         os.eventfd_read(self._descriptor)

@@ -114,10 +114,10 @@ class ClusterView:
 
     def leader(self, tp: TopicPartition) -> Leader | None:
         """Who leads a partition; None if nobody does, or nobody knows."""
-        found = self.partition(tp)
-        if found is None or found.leader_id is None or found.leader_id not in self.nodes:
+        node_id = self.leader_id(tp)
+        if node_id is None:
             return None
-        return Leader(found.leader_id, found.leader_epoch)
+        return Leader(node_id, self.topics[tp.topic].partitions[tp.partition].leader_epoch)
 
     def leader_id(self, tp: TopicPartition) -> int | None:
         """As `leader`, for who asks before every request, and for nothing else."""

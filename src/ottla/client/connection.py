@@ -11,16 +11,15 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from ottla.client.buffers import ViewedBuffers
+from ottla.client.buffers import AnswerReader, ViewedBuffers
 from ottla.client.metrics import Metrics
 from ottla.client.tls import refusal
 from ottla.client.versions import BrokerVersions
 from ottla.errors import OttlaError, TransportError, WireError
 from ottla.values import dataclass
-from ottla.wire.frame import FrameReader, Part
+from ottla.wire.frame import Part
 from ottla.wire.header import client_words, decode_response, encode_framed_request
 from ottla.wire.registry import Api, api_for
 
@@ -87,7 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         self._picked: dict[tuple[type[Any], int | None, int | None], int] = {}
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
-        self._frames = FrameReader(options.scratch, options.max_answer_bytes, options.buffers)
+        self._frames = AnswerReader(options.scratch, options.max_answer_bytes, options.buffers)
         self._waiting: deque[_Waiting] = deque()
         self._queue: deque[asyncio.Future[None]] = deque()
         """Who waits for room, first come first."""
@@ -293,14 +292,14 @@ class Connection(asyncio.BufferedProtocol):
             raise WireError(
                 f"an answer to question {correlation_id}, where {waiting.correlation_id} is next"
             )
-        had_room = self.has_room
+        was_full = len(self._waiting) + self._admitted_count >= self._options.max_in_flight
         self._waiting.popleft()
         self.last_used_s = self._loop.time()
         self._options.metrics.answered((self.last_used_s - waiting.sent_s) * 1000)
         if throttle_time_ms := getattr(body, "throttle_time_ms", 0):
             self._throttle(throttle_time_ms)
         after = waiting.then(body)
-        if self._queue or not had_room:
+        if was_full or self._queue:
             self._admit()
         return after
 
@@ -385,8 +384,10 @@ def _write(
     if is_first and len(frame) <= _MAX_PARTS:
         # The transport would copy the parts, or the broker read each of them by itself.  What
         # keeps the system from taking them, the transport finds out for itself.
-        with suppress(OSError):
+        try:
             sent_bytes = os.writev(descriptor, frame)
+        except OSError:
+            sent_bytes = 0
     if sent_bytes == size_bytes:
         return
     rest = _without(frame, sent_bytes)

@@ -43,7 +43,7 @@ class Host(Protocol):
         """Run `work` there, from another thread."""
         ...
 
-    def begin(self, start: "Start[T]") -> "Future[T]":
+    def begin(self, start: "Start[T]", begun: "Begun[T]") -> None:
         """As `submit`, for work that is not even made before it is there."""
         ...
 
@@ -95,10 +95,9 @@ class OwnThread:
             raise
         return asyncio.run_coroutine_threadsafe(work, loop)
 
-    def begin(self, start: "Start[T]") -> "Future[T]":
-        loop, future = self._running(), _Begun[T]()
-        loop.call_soon_threadsafe(future.begin, loop, start)
-        return future
+    def begin(self, start: "Start[T]", begun: "Begun[T]") -> None:
+        loop = self._running()
+        loop.call_soon_threadsafe(begun.begin, loop, start)
 
     async def await_there(self, work: Work[T]) -> T:
         return await asyncio.wrap_future(self.submit(work))
@@ -159,8 +158,11 @@ def _nowhere(act: Callable[[], object]) -> None:
     raise AssertionError("there is no loop yet")
 
 
-class _Begun(Future[T]):
-    """The future of work that is made in the loop that runs it, and canceled with it."""
+class Begun(Future[T]):
+    """The future of work that is made in the loop that runs it, and canceled with it.
+
+    It is there before the work: so there is no moment in which nobody could cancel that.
+    """
 
     def begin(self, loop: asyncio.AbstractEventLoop, start: "Start[T]") -> None:
         """In the loop: make the work, and let it run."""
@@ -195,7 +197,7 @@ class SameLoop:
         work.close()
         raise MisuseError("a blocking call would stop the loop that it waits for")
 
-    def begin(self, start: "Start[T]") -> "Future[T]":
+    def begin(self, start: "Start[T]", begun: "Begun[T]") -> None:
         raise MisuseError("a blocking call would stop the loop that it waits for")
 
     async def await_there(self, work: Work[T]) -> T:
@@ -240,10 +242,17 @@ class Driver:
     def call_blocking(self, start: "Start[T]") -> T:
         """As `run_blocking`, for work that is made where it runs.
 
-        So an interrupt never leaves work behind that was made here and was not begun.
+        So an interrupt never leaves work behind: neither some that was made here and was not begun,
+        nor some that goes on with nobody waiting for it.
         """
         self.engine.check_open()
-        return self._waited(self._host.begin(start))
+        begun = Begun[T]()
+        try:
+            self._host.begin(start, begun)
+            return begun.result()
+        except BaseException:
+            begun.cancel()
+            raise
 
     def _waited(self, future: "Future[T]", timeout_s: float | None = None) -> T:
         try:

@@ -101,8 +101,8 @@ class Link:
     @property
     def is_ready(self) -> bool:
         """Whether a request may be sent at once."""
-        connection = self.connection
-        return connection is not None and connection.has_room
+        connection = self._connection
+        return connection is not None and self._state.state is State.READY and connection.has_room
 
     @property
     def load(self) -> Load:
@@ -161,6 +161,14 @@ class Link:
             )
         self._stop_renewal()
         self._stop_pause()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether `ended` would wait for nothing."""
+        tasks = (self._opening, self._renewing)
+        return all(task is None or task.done() for task in tasks) and all(
+            connection.ended.done() for connection in self._ending
+        )
 
     async def ended(self, send_timeout_s: float = SEND_TIMEOUT_S) -> None:
         """Wait until everything that belonged to a closed link is gone, its socket too."""

@@ -36,6 +36,8 @@ class Links:
             -number: Node(-number, *address) for number, address in enumerate(bootstrap, start=1)
         }
         self._links: dict[LinkKey, Link] = {}
+        self._moved: list[Link] = []
+        """Closed, because their nodes are elsewhere; not yet gone."""
 
     def to(self, node: Node, lane: str = MAIN) -> Link:
         """The link to `node`; if it moved, the one to its old address is closed."""
@@ -45,6 +47,7 @@ class Links:
                 link.node = node
             else:
                 link.close(ConnectError(f"{link.node} moved to {node.address}"))
+                self._moved = [moved for moved in self._moved if not moved.is_gone] + [link]
                 link = None
         if link is None:
             link = self._links[LinkKey(node.node_id, lane)] = Link(node, self._context)
@@ -116,7 +119,7 @@ class Links:
 
     async def close(self, reason: OttlaError, send_timeout_s: float = SEND_TIMEOUT_S) -> None:
         """Close everything, for ever; return when the sockets are closed."""
-        links = list(self._links.values())
+        links = [*self._links.values(), *self._moved]
         for link in links:
             link.close(reason)
         await asyncio.gather(*(link.ended(send_timeout_s) for link in links))

@@ -74,10 +74,10 @@ cdef class _Bytes:
         PyBuffer_Release(&self.buffer)
 
 
-def crc32c(data, uint32_t crc=0):
-    """The checksum of `data`; `crc` is that of the bytes before it, if there are any."""
+def crc32c(data, uint32_t crc=0, Py_ssize_t nogil_from_bytes=NOGIL_FROM_BYTES):
+    """The checksum of `data`; see the Python twin."""
     cdef _Bytes view = _Bytes(data)
-    if view.size < NOGIL_FROM_BYTES:
+    if view.size < nogil_from_bytes:
         return crc32c_of(crc, view.start, view.size)
     with nogil:
         crc = crc32c_of(crc, view.start, view.size)

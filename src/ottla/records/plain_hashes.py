@@ -24,8 +24,12 @@ _ONE: Final = 0x80000000
 Checksum = Callable[[Binary, int], int]
 
 
-def crc32c(data: Binary, crc: int = 0) -> int:
-    """The checksum of `data`; `crc` is that of the bytes before it, if there are any."""
+def crc32c(data: Binary, crc: int = 0, nogil_from_bytes: int = 0) -> int:
+    """The checksum of `data`; `crc` is that of the bytes before it, if there are any.
+
+    From `nogil_from_bytes` on, the compiled twin lets other threads run meanwhile.  Below it does
+    not: to get the GIL back from a thread that is busy may take fifty times as long.
+    """
     return _fastest()(data, crc)
 
 

@@ -119,12 +119,24 @@ class ProducerTracing(ProducerInterceptor):
                 self._roots[topic] = span
             return span
 
+    def _root_among(self, contexts: list[SpanContext], topic: str) -> Span | None:
+        """The root of a topic, if records point to it; others that come get another one."""
+        with self._lock:
+            root = self._roots.get(topic)
+            if root is None or _ids([root.get_span_context()])[0] not in _ids(contexts):
+                return None
+            return self._roots.pop(topic)
+
     def _span_of(self, batch: SentBatch) -> Span:
         contexts = contexts_in(batch.headers)
-        with self._lock:
-            root = self._roots.get(batch.topic)
-            if root is not None and _ids(contexts) == _ids([root.get_span_context()]):
-                return self._roots.pop(batch.topic)
+        root = self._root_among(contexts, batch.topic)
+        if root is not None:
+            if len(contexts) == 1:
+                return root
+            # Others travel with its records: it is one of those that the span of all links to.
+            root.set_attributes(words.operation("send", "send", [batch.topic]))
+            _note(root, batch.error)
+            root.end()
         # A root that has become another batch's span by now is a parent like any other.
         is_single = len(contexts) == 1
         parent = trace.NonRecordingSpan(contexts[0]) if is_single else trace.INVALID_SPAN

@@ -105,14 +105,16 @@ class Workers:
         name, kind, topic = operation
         topics = [topic] if topic else []
         parent = None if whole is None else set_span_in_context(NonRecordingSpan(named(whole)))
-        with self._tracer.start_as_current_span(
-            words.named(name, topics),
-            parent,
-            SpanKind.PRODUCER if kind == "send" else SpanKind.CLIENT,
-            words.operation(name, kind, topics),
-        ) as span:
-            yield span
-        self.flush()
+        try:
+            with self._tracer.start_as_current_span(
+                words.named(name, topics),
+                parent,
+                SpanKind.PRODUCER if kind == "send" else SpanKind.CLIENT,
+                words.operation(name, kind, topics),
+            ) as span:
+                yield span
+        finally:
+            self.flush()  # of a task that failed, too: that one is looked for
 
     def whole(
         self, name: str, operation: str, began_ms: int, attributes: dict[str, str | int]

@@ -71,11 +71,7 @@ def assemble(
         creates_topics=config.allow_auto_create_topics,
     )
     driver = Driver(engine, None if ports is None else SameLoop(engine))
-    caller: Caller
-    if is_async:
-        caller = AsyncCaller(driver)
-    else:
-        caller = BlockingCaller(driver, lambda: engine.now_ms() / 1000)
+    caller: Caller = AsyncCaller(driver) if is_async else BlockingCaller(driver)
     made: list[Progress] = []
 
     def processed() -> Mapping[TopicPartition, Any]:

@@ -9,6 +9,7 @@ import asyncio
 import inspect
 import queue
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
@@ -54,9 +55,8 @@ class Caller(Protocol):
 class BlockingCaller:
     """A thread."""
 
-    def __init__(self, driver: Driver, now_s: Callable[[], float]) -> None:
+    def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._now_s = now_s
         # Unlike an Event, a SimpleQueue may be used in a signal handler that interrupts itself.
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._is_rung = False
@@ -92,7 +92,7 @@ class BlockingCaller:
         return threading.get_ident()
 
     def time_s(self) -> float:
-        return self._now_s()
+        return time.monotonic()
 
 
 class AsyncCaller:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from ottla.client.engine import Engine
 from ottla.client.records import GroupMetadata, OffsetAndMetadata
 from ottla.client.targets import group
-from ottla.errors import CommitFailedError, ErrorCode, OttlaError, exception_for
+from ottla.errors import BrokerError, CommitFailedError, ErrorCode, OttlaError, exception_for
 from ottla.model import TopicPartition
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -26,6 +26,8 @@ _GONE = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 """The group went on without us: whoever has the partitions now will read the records again."""
 _OUTDATED = _GONE | {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS}
 """Refusals of who we said we are."""
+_UNSETTLED = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS})
+"""The next generation is on its way to us."""
 
 
 class Committer:
@@ -48,8 +50,13 @@ class Committer:
         self._assigned = assigned
         self._order = asyncio.Lock()
 
-    async def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> None:
+    async def commit(
+        self, offsets: Offsets, timeout_ms: int | None = None, *, waits: bool = False
+    ) -> None:
         """Commit, and wait until it is done.
+
+        One that `waits` is for a caller who cannot poll and commit again, because he is leaving: it
+        is repeated until the group has settled.
 
         Raises:
             CommitFailedError: Another member has these partitions now.
@@ -63,14 +70,14 @@ class Committer:
         # Locks are fair: whoever asked first commits first.
         async with self._order:
             await self._engine.repeat(
-                lambda: self._attempt(offsets, asked_as),
+                lambda: self._attempt(offsets, asked_as, waits=waits),
                 what="commit of offsets",
                 to=group(asked_as.group_id),
                 timeout_ms=timeout_ms,
             )
         self._engine.metrics.count("commit-total")
 
-    async def _attempt(self, offsets: Offsets, asked_as: GroupMetadata) -> None:
+    async def _attempt(self, offsets: Offsets, asked_as: GroupMetadata, *, waits: bool) -> None:
         who = self._identity()
         if who != asked_as:
             self._check_assigned(offsets, who)
@@ -84,7 +91,8 @@ class Committer:
             for part in topic.partitions:
                 if part.error_code != ErrorCode.NONE:
                     tp = TopicPartition(topic.name, part.partition_index)
-                    raise self._refusal(part.error_code, tp, who)
+                    error = self._refusal(part.error_code, tp, who)
+                    raise _to_be_repeated(tp) if waits and error.code in _UNSETTLED else error
 
     def _check_assigned(self, offsets: Offsets, who: GroupMetadata) -> None:
         """The group was shared out anew since: what is another's now is not ours to commit."""
@@ -97,13 +105,13 @@ class Committer:
                 "not ours any more",
             )
 
-    def _refusal(self, number: int, tp: TopicPartition, who: GroupMetadata) -> OttlaError:
+    def _refusal(self, number: int, tp: TopicPartition, who: GroupMetadata) -> BrokerError:
         code = ErrorCode.of(number)
         if code in _OUTDATED and self._identity() != who:
             # We have moved on meanwhile: it says nothing of who we are now.
-            return exception_for(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"commit of {tp}")
+            return _to_be_repeated(tp)
         if code in _GONE:
-            error: OttlaError = CommitFailedError(
+            error: BrokerError = CommitFailedError(
                 code,
                 f"{tp} was not committed: member {who.member_id!r} is not in group "
                 f"{who.group_id!r} any more; poll more often than max.poll.interval.ms, or take "
@@ -113,6 +121,10 @@ class Committer:
             error = exception_for(number, f"commit of {tp}")
         self._hear(error)
         return error
+
+
+def _to_be_repeated(tp: TopicPartition) -> BrokerError:
+    return exception_for(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"commit of {tp}")
 
 
 def _request(who: GroupMetadata, offsets: Offsets) -> OffsetCommitRequest:

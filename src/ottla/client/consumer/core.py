@@ -175,7 +175,9 @@ class Core:
 
     # Commits.
 
-    async def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> None:
+    async def commit(
+        self, offsets: Offsets, timeout_ms: int | None = None, *, waits: bool = False
+    ) -> None:
         """Commit, in the order of calls; see `Committer.commit`."""
         if self.config.group_id is None:
             raise MisuseError("there is no group to commit for: set group_id")
@@ -183,7 +185,7 @@ class Core:
         assert self._committer is not None
         assert self._membership is not None
         self._membership.check_membership()
-        await self._committer.commit(offsets, timeout_ms)
+        await self._committer.commit(offsets, timeout_ms, waits=waits)
 
     async def committed(
         self, partitions: Iterable[TopicPartition]

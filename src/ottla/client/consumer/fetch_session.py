@@ -28,6 +28,8 @@ _OPEN: Final = 0
 _MAX_EPOCH: Final = 2**31 - 1
 
 Wanted = Mapping[TopicPartition, FetchPartition]
+Asked = tuple[bytes, FetchPartition]
+"""The id of a topic, and what is asked about one of its partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class FetchSession:
         self._limits = limits
         self._id = _NO_SESSION
         self._epoch = _OPEN
-        self._known: dict[TopicPartition, tuple[bytes, FetchPartition]] = {}
+        self._known: dict[TopicPartition, Asked] = {}
         self._uses_ids = True
 
     def request(self, wanted: Wanted, ids: Mapping[str, bytes]) -> tuple[FetchRequest, int | None]:
@@ -56,15 +58,19 @@ class FetchSession:
 
         `ids` are those of the topics.  If one has none, all go by their names.
         """
-        uses_ids = all(ids.get(tp.topic, NO_UUID) != NO_UUID for tp in wanted)
+        now: dict[TopicPartition, Asked] = {}
+        uses_ids = True
+        for tp, asked in wanted.items():
+            topic_id = ids.get(tp.topic, NO_UUID)
+            uses_ids = uses_ids and topic_id != NO_UUID
+            now[tp] = (topic_id, asked)
         if uses_ids != self._uses_ids:
             self.lost()
             self._uses_ids = uses_ids
-        now = {tp: (ids.get(tp.topic, NO_UUID), asked) for tp, asked in wanted.items()}
         if self._epoch == _OPEN:
             told, gone = now, {}
         else:
-            told = {tp: what for tp, what in now.items() if self._known.get(tp) != what}
+            told = {tp: what for tp, what in now.items() if _is_news(what, self._known.get(tp))}
             # A topic that was created anew has another id: the old one is forgotten.
             gone = {
                 tp: topic_id
@@ -105,17 +111,27 @@ class FetchSession:
         self._known = {}
 
 
-def _topics(told: Mapping[TopicPartition, tuple[bytes, FetchPartition]]) -> tuple[FetchTopic, ...]:
+def _is_news(what: Asked, known: Asked | None) -> bool:
+    if known is None or known[1].fetch_offset != what[1].fetch_offset:
+        return True  # mostly it is the offset, and to compare everything else takes its time
+    return known != what
+
+
+def _topics(told: Mapping[TopicPartition, Asked]) -> tuple[FetchTopic, ...]:
     grouped: dict[tuple[str, bytes], list[FetchPartition]] = {}
     for tp, (topic_id, asked) in told.items():
         grouped.setdefault((tp.topic, topic_id), []).append(asked)
     return tuple(
-        FetchTopic(topic=topic, topic_id=topic_id, partitions=tuple(partitions))
-        for (topic, topic_id), partitions in grouped.items()
+        [
+            FetchTopic(topic=topic, topic_id=topic_id, partitions=tuple(partitions))
+            for (topic, topic_id), partitions in grouped.items()
+        ]
     )
 
 
 def _forgotten(gone: Mapping[TopicPartition, bytes]) -> tuple[ForgottenTopic, ...]:
+    if not gone:
+        return ()  # nearly always
     grouped: dict[tuple[str, bytes], list[int]] = {}
     for tp, topic_id in gone.items():
         grouped.setdefault((tp.topic, topic_id), []).append(tp.partition)

@@ -63,6 +63,8 @@ class Fetcher:
         """With whom, by node id."""
         self._cluster_version = -1
         self._in_flight: set[int] = set()
+        self._has_news = False
+        """Whether something was put on the shelf that the caller was not told of."""
         self._limits = FetchLimits(
             max_wait_ms=config.fetch_max_wait_ms,
             min_bytes=config.fetch_min_bytes,
@@ -82,25 +84,33 @@ class Fetcher:
 
     def _send_all(self) -> float | None:
         """Send what can be sent now; when something else may be, None: not by itself."""
-        now_ms = self._engine.now_ms()
-        waiting = [p.retry_at_ms - now_ms for p in self._shelf if p.retry_at_ms > now_ms]
-        if self._shelf.look_for_room(MAX_CHUNKS, self._config.queued_max_bytes):
-            for node_id, partitions in self._plan(now_ms).items():
-                if self._engine.is_ready(node_id, lane=LANE):
-                    self._send(node_id, partitions)
-                elif (delay_ms := self._engine.delay_ms(node_id, lane=LANE)) > 0:
-                    waiting.append(delay_ms)
+        engine = self._engine
+        if not self._shelf.look_for_room(MAX_CHUNKS, self._config.queued_max_bytes):
+            return None  # who makes room wakes us
+        now_ms = engine.now_ms()
+        waiting: list[int] = []
+        for node_id, partitions in self._plan(now_ms, waiting).items():
+            if engine.is_ready(node_id, lane=LANE):
+                self._send(node_id, partitions)
+            elif (delay_ms := engine.delay_ms(node_id, lane=LANE)) > 0:
+                waiting.append(delay_ms)
         return (now_ms + min(waiting)) / 1000 if waiting else None
 
-    def _plan(self, now_ms: int) -> dict[int, list[tuple[Partition, Leader]]]:
-        """Node -> what to ask it, for nodes that have nothing to answer yet."""
-        cluster = self._engine.cluster
+    def _plan(self, now_ms: int, waiting: list[int]) -> dict[int, list[tuple[Partition, Leader]]]:
+        """Node -> what to ask it, for nodes that have nothing to answer yet.
+
+        How long others wait before they may be asked for goes to `waiting`.
+        """
+        cluster = self._engine.metadata.cluster
         if cluster.version != self._cluster_version:
             self._cluster_version = cluster.version
             self.sessions = {n: s for n, s in self.sessions.items() if n in cluster.nodes}
         plan: dict[int, list[tuple[Partition, Leader]]] = {}
         for partition in self._shelf:
-            if not partition.wants_fetch(now_ms, MAX_CHUNKS):
+            if partition.retry_at_ms > now_ms:
+                waiting.append(partition.retry_at_ms - now_ms)
+                continue
+            if not partition.wants_fetch(MAX_CHUNKS):
                 continue
             leader = cluster.leader(partition.tp)
             if leader is None:
@@ -113,25 +123,23 @@ class Fetcher:
 
     def _send(self, node_id: int, partitions: list[tuple[Partition, Leader]]) -> None:
         engine = self._engine
-        session = self.sessions.setdefault(node_id, FetchSession(self._limits))
+        session = self.sessions.get(node_id)
+        if session is None:
+            session = self.sessions[node_id] = FetchSession(self._limits)
         asked: dict[TopicPartition, Asked] = {}
         wanted: dict[TopicPartition, FetchPartition] = {}
         with self._shelf.lock:
             for partition, leader in partitions:
                 tp = partition.tp
                 asked[tp] = Asked(partition, partition.number, partition.fetch_offset)
-                wanted[tp] = FetchPartition(
-                    partition=tp.partition,
-                    current_leader_epoch=leader.epoch,
-                    fetch_offset=partition.fetch_offset,
-                    partition_max_bytes=self._config.max_partition_fetch_bytes,
-                )
+                wanted[tp] = self._question(partition, leader.epoch)
                 partition.is_in_flight = True
-        topics = engine.cluster.topics
+        topics = engine.metadata.cluster.topics
         ids = {tp.topic: topics[tp.topic].topic_id for tp in wanted if tp.topic in topics}
         request, max_version = session.request(wanted, ids)
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_max_wait_ms
         self._in_flight.add(node_id)
+        self._tell_news()
         try:
             engine.hand(
                 request,
@@ -144,6 +152,22 @@ class Fetcher:
             )
         except OttlaError as error:
             self._failed(node_id, session, asked, error)
+
+    def _question(self, partition: Partition, leader_epoch: int) -> FetchPartition:
+        """What to ask about a partition; the same object as long as that is the same."""
+        question = partition.question
+        if (
+            question is None
+            or question.fetch_offset != partition.fetch_offset
+            or question.current_leader_epoch != leader_epoch
+        ):
+            question = partition.question = FetchPartition(
+                partition=partition.tp.partition,
+                current_leader_epoch=leader_epoch,
+                fetch_offset=partition.fetch_offset,
+                partition_max_bytes=self._config.max_partition_fetch_bytes,
+            )
+        return question
 
     def _answered(
         self,
@@ -166,16 +190,24 @@ class Fetcher:
             return
         self._in_flight.discard(node_id)
         self._release(asked)
-        names = self._engine.cluster.names
-        self._hear_leaders(answer)
-        has_news = False
-        for tp, data in partitions_of(answer, names):
+        if answer.node_endpoints:
+            self._hear_leaders(answer)
+        for tp, data in partitions_of(answer, self._engine.metadata.cluster.names):
             if (question := asked.get(tp)) is not None:
-                has_news = self._take_in(question, data) or has_news
-        if has_news:
-            self._on_news()
+                self._has_news = self._take_in(question, data) or self._has_news
         # Now, and not in the next turn of the loop: the broker works while the caller reads.
         self._duty.turn()
+        self._tell_news()
+
+    def _tell_news(self) -> None:
+        """Wake the caller, if there is something to read.
+
+        As late as may be, but before a request is written: who is woken wants to run, and while we
+        are in a system call he can.
+        """
+        if self._has_news:
+            self._has_news = False
+            self._on_news()
 
     def _take_in(self, question: Asked, data: PartitionData) -> bool:
         """Put one partition's part on the shelf; whether there is something to read now."""
@@ -228,8 +260,6 @@ class Fetcher:
 
     def _hear_leaders(self, answer: FetchResponse) -> None:
         """A leader that is not one any more may say who is (KIP-951)."""
-        if not answer.node_endpoints:
-            return
         found = {
             tp: Leader(data.current_leader.leader_id, data.current_leader.leader_epoch)
             for tp, data in partitions_of(answer, self._engine.cluster.names)

@@ -20,10 +20,13 @@ class Gate:
         self._owner: object = None
         self._depth = 0
         self.check_home: Callable[[], None] = lambda: None
-        """Raises in a forked process."""
+        """Raises in a process that was forked from the one it belongs to."""
+        self.was_forked = False
+        """Whether this is a child of the process that made it: then it may belong to that."""
 
     def __enter__(self) -> None:
-        self.check_home()
+        if self.was_forked:
+            self.check_home()
         me = self._who()
         with self._lock:
             if self._owner not in (None, me):

@@ -71,6 +71,10 @@ class Mailbox:
         if not any(isinstance(letter, OttlaError) for letter in list(self._letters)):
             self.put(error)
 
+    @property
+    def has_letters(self) -> bool:
+        return bool(self._letters)
+
     def take(self) -> Letter | None:
         """The next letter."""
         return self._letters.popleft() if self._letters else None

@@ -11,8 +11,9 @@ from collections import deque
 
 from ottla.client.cluster_view import Leader
 from ottla.client.consumer.chunks import Chunk, Trouble
-from ottla.client.records import NO_EPOCH
+from ottla.client.records import NO_EPOCH, OffsetAndMetadata
 from ottla.model import TopicPartition
+from ottla.wire.messages.fetch import FetchPartition
 
 
 class Need(enum.Enum):
@@ -35,8 +36,8 @@ class Partition:
         "is_paused",
         "need",
         "number",
-        "position",
-        "position_epoch",
+        "place",
+        "question",
         "queued_bytes",
         "reset_to",
         "retry_at_ms",
@@ -49,10 +50,11 @@ class Partition:
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
         self.number = 0
-        self.position: int | None = None
-        """The offset that the caller gets next; None: not known yet."""
-        self.position_epoch = NO_EPOCH
-        """Leader epoch of the record before it."""
+        self.place: OffsetAndMetadata | None = None
+        """What the caller gets next, as it is committed; None: not known yet.
+
+        Kept as a whole: all of them are asked for with each poll, and few have moved.
+        """
         self.told_offset = -1
         """Where the last batch that was handed out ended, or the last seek led."""
         self.need = Need.COMMITTED
@@ -62,6 +64,8 @@ class Partition:
         self.fetch_offset = -1
         self.fetch_epoch = NO_EPOCH
         self.is_in_flight = False
+        self.question: FetchPartition | None = None
+        """What was last asked about it."""
         self.validated: Leader | None = None
         """The leader that is known to have everything below the fetch offset."""
         self.retry_at_ms = 0
@@ -76,16 +80,26 @@ class Partition:
         """Go to an offset that is known."""
         self._drop_queue()
         self.need, self.reset_to = Need.NOTHING, None
-        self.position = self.told_offset = self.fetch_offset = offset
-        self.position_epoch = self.fetch_epoch = epoch
+        self.told_offset = self.fetch_offset = offset
+        self.fetch_epoch = epoch
         self.validated = None
+        self.reach(offset, epoch)
 
     def ask(self, need: Need, reset_to: object = None) -> None:
         """Go to an offset that must be found out."""
         self._drop_queue()
         self.need, self.reset_to = need, reset_to
-        self.position = None
-        self.position_epoch = self.fetch_epoch = NO_EPOCH
+        self.place = None
+        self.fetch_epoch = NO_EPOCH
+
+    def reach(self, offset: int, epoch: int) -> None:
+        """The caller gets the record at `offset` next; `epoch` is that of the one before it."""
+        self.place = OffsetAndMetadata(offset, "", epoch)
+
+    @property
+    def position(self) -> int | None:
+        """The offset that the caller gets next; None: not known yet."""
+        return None if self.place is None else self.place.offset
 
     def queue(self, chunk: Chunk, epoch: int) -> None:
         """Add what the next fetch brought."""
@@ -99,14 +113,13 @@ class Partition:
         """Whether a caller would find records, or the reason why there are none."""
         return bool(self.chunks or self.trouble) and not self.is_paused
 
-    def wants_fetch(self, now_ms: int, max_chunks: int) -> bool:
-        """Whether to ask for more of it now."""
+    def wants_fetch(self, max_chunks: int) -> bool:
+        """Whether to ask for more of it, once `retry_at_ms` is over."""
         return (
             self.need is Need.NOTHING
             and self.trouble is None
             and not (self.is_paused or self.is_in_flight)
             and len(self.chunks) < max_chunks
-            and self.retry_at_ms <= now_ms
         )
 
     def _drop_queue(self) -> None:

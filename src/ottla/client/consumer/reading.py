@@ -170,13 +170,14 @@ class Reading:
 
     async def _something(self, deadline_s: float) -> bool:
         """Wait for records, and take our turns meanwhile; False when time is up, or we stop."""
-        presence = self.core.presence
+        core, presence = self.core, self.core.presence
         presence.is_polling = True
         try:
             while True:
-                self.core.engine.check_open()
-                await self.turns.take_all()
-                self.core.check()
+                if core.mailbox.has_letters:
+                    core.engine.check_open()
+                    await self.turns.take_all()
+                core.check()
                 if self.is_stopped:
                     return False
                 if self._shelf.has_something:
@@ -187,7 +188,7 @@ class Reading:
                 await self.caller.listen(left_s)
         finally:
             presence.is_polling = False
-            presence.polled_at_ms = self.core.engine.now_ms()
+            presence.polled_at_ms = core.engine.now_ms()
 
     def _tell_room(self) -> None:
         if self._shelf.has_room:
@@ -379,6 +380,7 @@ def _check_place(place: object) -> None:
 def _forget_cursors() -> None:
     """In a child process: what a loop has not come to yet is the parent's to read."""
     for reading in list(_ALIVE):
+        reading._gate.was_forked = True
         if reading.progress.cursor is not None:
             reading.progress.cursor.drop_rest(lambda tp: True)
 

@@ -77,9 +77,9 @@ class Shelf:
         """Where the caller is, in partitions where that is known."""
         with self.lock:
             return {
-                tp: OffsetAndMetadata(partition.position, "", partition.position_epoch)
+                tp: place
                 for tp, partition in self._partitions.items()
-                if partition.position is not None
+                if (place := partition.place) is not None
             }
 
     def largest_lag(self) -> int:
@@ -100,11 +100,16 @@ class Shelf:
         If that, or `max_chunks`, keeps anything from being asked for, `has_room` will tell when it
         does not any more.  Otherwise nobody waits to be told.
         """
+        queued_bytes, is_full = 0, False
         with self.lock:
-            is_below = self.queued_bytes < max_bytes
-            self._was_full = not is_below or any(
-                len(partition.chunks) >= max_chunks for partition in self._partitions.values()
-            )
+            # One plain loop: this is asked for each answer, and there may be many partitions.
+            for partition in self._partitions.values():
+                if not partition.is_paused:
+                    queued_bytes += partition.queued_bytes
+                if len(partition.chunks) >= max_chunks:
+                    is_full = True
+            is_below = queued_bytes < max_bytes
+            self._was_full = is_full or not is_below
         return is_below
 
     def put(self, partition: Partition, number: int, chunk: Chunk, epoch: int) -> bool:
@@ -137,7 +142,10 @@ class Shelf:
     @property
     def has_something(self) -> bool:
         with self.lock:
-            return any(partition.has_something for partition in self._turns)
+            for partition in self._turns:
+                if not partition.is_paused and (partition.chunks or partition.trouble):
+                    return True
+        return False
 
     def take(self, max_records: int) -> Taken:
         """Up to `max_records` records of partitions in turn.
@@ -162,7 +170,7 @@ class Shelf:
                     records += more
                     self._advance(partition, chunk, more[-1].leader_epoch, taken.spans)
                 else:
-                    self._advance(partition, chunk, partition.position_epoch, None)
+                    self._advance(partition, chunk, _epoch_of(partition), None)
             if len(records) == max_records:
                 break
         return taken
@@ -242,7 +250,7 @@ class Shelf:
         spans: dict[TopicPartition, Span] | None,
     ) -> None:
         with self.lock:
-            partition.position, partition.position_epoch = chunk.position, epoch
+            partition.reach(chunk.position, epoch)
             if chunk.is_done:
                 self.has_room = self.has_room or self._was_full
                 partition.chunks.popleft()
@@ -270,6 +278,10 @@ class Shelf:
     def _drop_turn(self, partition: Partition) -> None:
         if partition in self._turns:
             self._turns.remove(partition)
+
+
+def _epoch_of(partition: Partition) -> int:
+    return NO_EPOCH if partition.place is None else partition.place.leader_epoch
 
 
 def rewound(spans: Mapping[TopicPartition, Span]) -> dict[TopicPartition, OffsetAndMetadata]:

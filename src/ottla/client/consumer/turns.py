@@ -122,12 +122,16 @@ class Turns:
     async def commit_for(
         self, partitions: frozenset[TopicPartition], offsets: Offsets, timeout_s: float
     ) -> None:
-        """Commit what is processed of these partitions, where commits are automatic."""
+        """Commit what is processed of these partitions, where commits are automatic.
+
+        They are given up, and nobody will come back to commit again: so it waits for a group that
+        is just being shared out anew.
+        """
         core = self._core
         chosen = {tp: at for tp, at in offsets.items() if tp in partitions}
         if not chosen or not core.is_auto_committing or not core.is_started:
             return
-        await self._caller.run(core.commit(chosen, int(timeout_s * 1000)))
+        await self._caller.run(core.commit(chosen, int(timeout_s * 1000), waits=True))
         core.auto_committed(chosen)
         self.tell_committed(chosen)
 

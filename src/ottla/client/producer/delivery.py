@@ -40,6 +40,10 @@ class Outcome(NamedTuple):
     append_time_ms: int
     error: OttlaError | None
 
+    def offset_of(self, index: int) -> int:
+        """The offset of one of these records; `NO_OFFSET` if nobody was told."""
+        return NO_OFFSET if self.base_offset == NO_OFFSET else self.base_offset + index - self.first
+
 
 class Delivery:
     """What becomes of the records of one batch.  Safe from any thread."""
@@ -151,12 +155,14 @@ class Delivery:
         told = self._told(index)
         if told.error is not None:
             return None, DeliveryError(self.topic, self.partition, told.error)
-        offset = told.base_offset
-        if offset != NO_OFFSET:
-            offset += index - told.first
         if told.append_time_ms >= 0:
             timestamp_ms = told.append_time_ms
+        offset = told.offset_of(index)
         return RecordMetadata(self.topic, self.partition, offset, timestamp_ms), None
+
+    def offset_of(self, index: int) -> int:
+        """Where one record was written, once all is known; `NO_OFFSET` if nobody knows."""
+        return self._told(index).offset_of(index)
 
     @property
     def outcomes(self) -> list[Outcome]:

@@ -304,12 +304,13 @@ class Accumulator:
         """See to it that a batch has memory for records of this size, and for more of them."""
         lacking_bytes = batch.writer.size_bytes + size_bytes - batch.size_bytes
         if lacking_bytes <= 0:
+            batch.writer.allow(batch.size_bytes)  # what it has may have been withheld
             return
         limit_bytes = batch.line.limit_bytes
         ahead_bytes = min(
             GRANT_BYTES,
             limit_bytes // 16,
-            (self.buffer_bytes - self.used_bytes) // 16,
+            (self.buffer_bytes - self.used_bytes - lacking_bytes) // 16,
             limit_bytes - 1 - batch.size_bytes - lacking_bytes,
         )
         granted_bytes = lacking_bytes + max(0, ahead_bytes)

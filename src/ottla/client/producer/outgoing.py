@@ -119,6 +119,22 @@ def milliseconds(timestamp: datetime | int) -> int:
     return timestamp
 
 
+class _Watched:
+    """Records that travel together, and that interceptors are told of together."""
+
+    __slots__ = ("began_ms", "first_index", "pairs")
+
+    def __init__(self, began_ms: int, index: int, pairs: tuple[Pair, ...]) -> None:
+        self.began_ms = began_ms
+        self.first_index = index
+        self.pairs = [pairs]
+        """The headers of each."""
+
+    def add(self, index: int, pairs: tuple[Pair, ...]) -> None:
+        self.first_index = min(self.first_index, index)  # threads may come in another order
+        self.pairs.append(pairs)
+
+
 class Outgoing:
     """What a producer does to each record before it goes into a batch.  Safe from any thread."""
 
@@ -139,8 +155,8 @@ class Outgoing:
         self.has_interceptors = bool(interceptors)
         self.is_plain = key_serde is BYTES and value_serde is BYTES and not interceptors
         """Whether bytes go out as they came."""
-        self._watched: dict[Delivery, tuple[int, list[tuple[Pair, ...]]]] = {}
-        """Batches that are on their way: when each began, and its headers so far."""
+        self._watched: dict[Delivery, _Watched] = {}
+        """Batches that are on their way."""
         self._lock = threading.Lock()
 
     def ready(
@@ -194,20 +210,22 @@ class Outgoing:
         pairs: Any = record[3]  # as `ready` made them
         with self._lock:
             if (watched := self._watched.get(delivery)) is not None:
-                watched[1].append(pairs)
+                watched.add(index, pairs)
                 return
-            self._watched[delivery] = (self._now_ms(), [pairs])
+            self._watched[delivery] = _Watched(self._now_ms(), index, pairs)
         delivery.listen(self._tell_of_batch)
 
     def _tell_of_batch(self, delivery: "Delivery") -> None:
         with self._lock:
-            began_ms, told = self._watched.pop(delivery)
+            watched = self._watched.pop(delivery)
         batch = SentBatch(
             topic=delivery.topic,
             partition=delivery.partition,
-            headers=tuple([Headers.of_pairs(pairs) if pairs else NO_HEADERS for pairs in told]),
-            began_ms=began_ms,
-            base_offset=delivery.outcomes[0].base_offset,
+            headers=tuple(
+                [Headers.of_pairs(pairs) if pairs else NO_HEADERS for pairs in watched.pairs]
+            ),
+            began_ms=watched.began_ms,
+            base_offset=delivery.offset_of(watched.first_index),
             error=delivery.error,
         )
         for interceptor in self._watchers:

@@ -44,8 +44,8 @@ def key_hash_of(partitioner: object, *, ignores_keys: bool) -> KeyHash | None:
 class Sticky:
     """Where records without a key go: to one line until its batch is full, then to another.
 
-    A batch that left before it was full does not count, until `LEAST_BYTES` went to the line: so
-    few records share few requests, and many are spread evenly.
+    A batch that left before it was full does not count, until `LEAST_BYTES` went to the line, or
+    as much as fills a batch: so few records share few requests, and many are spread evenly.
     """
 
     __slots__ = ("_adapts", "_is_stuck", "_lines", "_luck", "_since_bytes", "current")
@@ -75,13 +75,17 @@ class Sticky:
         line = self.current
         batch = line.open
         if batch is None:
-            has_enough = line.departed_bytes - self._since_bytes >= LEAST_BYTES
+            enough_bytes = min(LEAST_BYTES, line.limit_bytes)
+            has_enough = line.departed_bytes - self._since_bytes >= enough_bytes
         else:
             has_enough = not batch.has_room_for(size_bytes)
         return self.another() if has_enough else line
 
     def another(self) -> Line:
         """Move on now."""
+        if self.current.open is not None:
+            # Who knows its batch would go on with it, past us, as far as that was granted memory.
+            self.current.open.writer.allow(0)
         self.current = self._drawn()
         self._since_bytes = self.current.departed_bytes
         return self.current

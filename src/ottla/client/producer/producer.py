@@ -229,12 +229,12 @@ class Producer(Generic[K, V]):
         core = self._core
         tx = Transaction(self)
         try:
-            core.driver.run_blocking(core.begin_transaction(tx))
+            core.driver.call_blocking(lambda: core.begin_transaction(tx))
             if consumed is not None:
                 tx.add_offsets(consumed)
             yield tx
             if not tx.is_prepared:
-                core.driver.run_blocking(core.coordination.commit())
+                core.driver.call_blocking(core.coordination.commit)
         except BaseException as error:
             core.shut()
             tx._undo(error, consumed)
@@ -389,8 +389,10 @@ class Transaction(Generic[K, V]):
         """Abort it, and send the consumer back; `error` is raised by the caller."""
         core = self._producer._core
         try:
-            undone = core.coordination.undo(self, keeps_prepared=self.is_prepared)
-            core.driver.run_blocking(undone)
+            is_prepared = self.is_prepared
+            core.driver.call_blocking(
+                lambda: core.coordination.undo(self, keeps_prepared=is_prepared)
+            )
         except OttlaError as failure:
             error.add_note(f"moreover, when the transaction was aborted: {failure}")
         source = None if consumed is None else consumed.source

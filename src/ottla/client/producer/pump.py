@@ -94,14 +94,21 @@ class Pump:
         """Who waits for anything to be settled, in this loop."""
         self.memory_waiters: list[Callable[[], None]] = []
         """Called once, on the I/O thread, when memory was freed."""
+        self._owes_room = False
+        """Whether memory was freed, and who waits for it is told with the next turn."""
 
     # From any thread.
 
     def wake(self) -> None:
         """There may be something to do."""
-        if not self._is_awake:
+        if self._is_awake:
+            return
+        try:
             self._is_awake = True
             self._call_soon(self._duty.turn)
+        except BaseException:
+            self._is_awake = False  # an interrupt, perhaps before anybody was called
+            raise
 
     def expect(self, due_ms: float) -> None:
         """A batch began, and is due then: `wake` where nothing else would by that time."""
@@ -135,6 +142,7 @@ class Pump:
         with self._stock.lock:
             settled = self._stock.sender.break_off(self._stock.sender.failure or error)
         self.publish(settled)
+        self._tell_of_room()
 
     async def settled(self) -> None:
         """Wait until something may be settled."""
@@ -164,14 +172,19 @@ class Pump:
                     return
             await self.settled()
 
-    def publish(self, settled: Iterable[Settled]) -> None:
-        """Tell users, and whoever waits for memory, what became of batches."""
+    def publish(self, settled: Iterable[Settled], *, owes_room: bool = False) -> None:
+        """Tell users, and whoever waits for memory, what became of batches.
+
+        With `owes_room` a turn follows, and tells of the memory when the next batches are ready to
+        be sent: who waits for it fills others while those are written, and not before.
+        """
         told = list(settled)
         for _, record_count, _, _, error in told:
             name = "record-send-total" if error is None else "record-error-total"
             self._engine.metrics.count(name, record_count)
-        if told and (self.memory_waiters or self._stock.sender.hurry_count):
-            # Who waits for memory is in a hurry since before this was freed.
+        if owes_room:
+            self._owes_room = True
+        elif told:
             self._tell_of_room()
         # Also if nothing is settled: what came back may be all that was in flight.
         waiting, self._waiting = self._waiting, []
@@ -188,6 +201,9 @@ class Pump:
                 self._stock.failures.add(delivery)
 
     def _tell_of_room(self) -> None:
+        self._owes_room = False
+        if not (self.memory_waiters or self._stock.sender.hurry_count):
+            return  # who waits for memory is in a hurry since before it was freed
         with self._stock.room:
             self._stock.room.notify_all()
             waiters, self.memory_waiters = self.memory_waiters, []
@@ -208,13 +224,14 @@ class Pump:
             expired = sender.expire(now_ms)
         if expired:
             self.publish(expired)
-        while True:
+        is_over = False
+        while not is_over:
             with stock.lock:
                 shipments = sender.ship(now_ms, engine.metadata.cluster, engine.is_ready)
-                if not shipments:
+                is_over = not shipments or not sender.has_waiting
+                if is_over:
                     needs_id, due_ms = sender.needs_producer_id, sender.due_ms(now_ms)
-                    break
-            if self._config.linger_ms:
+            if shipments and self._config.linger_ms:
                 # Where something leaves, more may come soon: look then, and nobody need wake us.
                 look_ms = now_ms + self._config.linger_ms
             for shipment in shipments:
@@ -263,6 +280,8 @@ class Pump:
         request, max_version = produce_request(
             shipment, self._config, self._engine.cluster, self._max_version()
         )
+        if self._owes_room:
+            self._tell_of_room()
         try:
             if self._config.acks == 0:
                 self._engine.tell(request, to=shipment.node_id, max_version=max_version)
@@ -303,42 +322,34 @@ class Pump:
         if isinstance(told, OttlaError):
             self._lost(shipment, told)
             return None
-        self._take(shipment, told)
-        return self._duty.turn if self._stock.lines.busy else None
+        return self._go_on if self._take(shipment, told) else None
 
-    def _take(self, shipment: Shipment, answer: ProduceResponse) -> None:
+    def _go_on(self) -> None:
+        self._duty.turn()
+        if self._owes_room:
+            self._tell_of_room()
+
+    def _take(self, shipment: Shipment, answer: ProduceResponse) -> bool:
+        """Settle what was answered; whether something else waits to be sent."""
         told = by_partition(answer, self._engine.cluster)
-        is_plain = not any(word.error_code for word in told.values())
-        now_ms, luck = self._now_ms(), 0.0 if is_plain else self._engine.ports.entropy.random()
+        words = [told.get(batch.line.tp) for batch in shipment.batches]
+        is_plain = all(word is not None and not word.error_code for word in words)
+        now_ms = luck = 0.0
+        if not is_plain:  # something may be sent again
+            now_ms, luck = self._now_ms(), self._engine.ports.entropy.random()
         settled: list[Settled] = []
         with self._stock.lock:
-            for batch in shipment.batches:
-                word = told.get(batch.line.tp)
+            for batch, word in zip(shipment.batches, words, strict=True):
                 if word is None:
                     nothing = TransportError(f"no word of {batch.line.tp} in the broker's answer")
                     settled += self._stock.sender.lost(batch, nothing, now_ms, luck)
                 else:
                     settled += self._stock.sender.answered(batch, word, now_ms, luck)
+            has_waiting = self._stock.sender.has_waiting
         if not is_plain:
-            self._learn(told, answer)
-        self.publish(settled)
-
-    def _learn(
-        self, told: dict[TopicPartition, PartitionProduceResponse], answer: ProduceResponse
-    ) -> None:
-        """Find out better, where the answer says that we were wrong (KIP-951)."""
-        leaders = {}
-        for tp, word in told.items():
-            if word.error_code:
-                error = exception_for(word.error_code, str(tp))
-                if isinstance(error, RefreshError):
-                    self._engine.hear(error)
-                if word.current_leader.leader_id >= 0:
-                    leader = word.current_leader
-                    leaders[tp] = Leader(leader.leader_id, leader.leader_epoch)
-        if leaders:
-            nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in answer.node_endpoints]
-            self._engine.metadata.update_leaders(leaders, nodes)
+            _learn(self._engine, told, answer)
+        self.publish(settled, owes_room=has_waiting)
+        return has_waiting
 
     def _lost(self, shipment: Shipment, error: OttlaError) -> None:
         if not self._engine.is_closed:
@@ -357,3 +368,21 @@ class Pump:
 def _is_settled(batch: PendingBatch) -> bool:
     # A batch that was split is done when its parts are.
     return batch.delivery.is_done
+
+
+def _learn(
+    engine: Engine, told: dict[TopicPartition, PartitionProduceResponse], answer: ProduceResponse
+) -> None:
+    """Find out better, where the answer says that we were wrong (KIP-951)."""
+    leaders = {}
+    for tp, word in told.items():
+        if word.error_code:
+            error = exception_for(word.error_code, str(tp))
+            if isinstance(error, RefreshError):
+                engine.hear(error)
+            if word.current_leader.leader_id >= 0:
+                leader = word.current_leader
+                leaders[tp] = Leader(leader.leader_id, leader.leader_epoch)
+    if leaders:
+        nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in answer.node_endpoints]
+        engine.metadata.update_leaders(leaders, nodes)

@@ -90,13 +90,18 @@ class Sender:
     # Who we are.
 
     @property
+    def has_waiting(self) -> bool:
+        """Whether something waits to be sent."""
+        return any(line.queue for line in self._lines.busy)
+
+    @property
     def needs_producer_id(self) -> bool:
         """Whether something waits for a producer id."""
         return (
             self._is_idempotent
             and not self._is_transactional
             and not self._numbering.is_known
-            and any(line.queue for line in self._lines.busy)
+            and self.has_waiting
         )
 
     def identified(self, producer_id: int, epoch: int) -> None:
