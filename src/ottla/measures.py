@@ -43,6 +43,13 @@ MESSAGES_IN: Final = Metric(
     ("topic",),
 )
 
+PRODUCE_REFUSED: Final = Metric(
+    "ottla_produce_refused_total",
+    _COUNTER,
+    "Batches of producers that were refused since the start, by the error that they were told",
+    ("topic", "error"),
+)
+
 # Requests
 
 REQUESTS: Final = Metric(

@@ -6,8 +6,9 @@ the simulation controls too.
 """
 
 import asyncio
+import errno
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from ottla.values import dataclass
 
@@ -16,11 +17,26 @@ if TYPE_CHECKING:
 
 Buffer = bytes | bytearray | memoryview
 
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What a disk says that is full, or of which we may have no more; it may have room again later."""
+
+_T = TypeVar("_T")
+
 
 class Clock(Protocol):
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch."""
         ...
+
+
+class ColdReadError(Exception):
+    """What shall be read at once would have to come from the device, unless it is warmed."""
+
+    def __init__(self, path: str, position: int, size_bytes: int) -> None:
+        super().__init__(f"{path} is not in memory from byte {position} on, for {size_bytes} bytes")
+        self.path = path
+        self.position = position
+        self.size_bytes = size_bytes
 
 
 class File(Protocol):
@@ -103,7 +119,25 @@ class Disk(Protocol):
         """`sync_folder` without blocking the loop."""
         ...
 
+    def at_once(self, act: Callable[[], _T]) -> _T:
+        """What `act` gives; a read in it that would wait for the device raises `ColdReadError`.
+
+        The disk looks at samples; what the system cannot tell of is read as always.
+        """
+        ...
+
+    async def warm(self, path: str, position: int, size_bytes: int) -> None:
+        """Bring a part of a file into memory, as far as there is one, without blocking the loop.
+
+        It raises nothing: what is wrong with the file, whoever reads it next will learn.
+        """
+        ...
+
     def free_bytes(self) -> int: ...
+
+    def total_bytes(self) -> int:
+        """How much there is, used or not."""
+        ...
 
     def lock(self) -> None:
         """Claim the tree for this process until it ends; `OSError` if another one holds it."""

@@ -199,6 +199,9 @@ class FailingDiskBroker:
 
         return self._thread.call(wait())
 
+    def housekeep(self) -> None:
+        self._thread.call(self._server.housekeep())
+
     def stop(self) -> None:
         try:
             self._thread.call(self._server.stop())
@@ -235,6 +238,38 @@ def test_row_64_a_full_disk_refuses_writes_and_stays_readable(failing: FailingDi
         again = client.produce("orders", batch_of(b"fits again"))
         assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 1)
         assert client.values("orders") == [b"fits", b"fits again"]
+
+
+def test_a_topic_that_is_created_on_a_full_disk_is_served_when_there_is_room(
+    failing: FailingDiskBroker,
+) -> None:
+    with WireClient(failing.bootstrap_servers) as client:
+        failing.disk.fail(errno.ENOSPC, Operation.WRITE, path="orders-0")
+        assert client.create_topic("orders") == ErrorCode.NONE
+        refused = client.produce("orders", batch_of(b"too early"))
+        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+        failing.housekeep()
+
+        assert client.produce("orders", batch_of(b"fits")).error_code == ErrorCode.NONE
+        assert client.values("orders") == [b"fits"]
+
+
+def test_a_folder_that_cannot_be_synced_takes_the_disk_offline_and_cuts_nobody_off(
+    failing: FailingDiskBroker,
+) -> None:
+    with WireClient(failing.bootstrap_servers) as client:
+        assert client.create_topic("orders") == ErrorCode.NONE
+        failing.disk.fail(errno.EIO, Operation.SYNC_FOLDER, path="")
+
+        assert client.create_topic("others") == ErrorCode.NONE, "metadata has it"
+
+        for topic in ("orders", "others"):
+            refused = client.produce(topic, batch_of(b"too late"))
+            assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    failure = failing.failure()
+    assert isinstance(failure, OSError)
+    assert failure.errno == errno.EIO
 
 
 def test_row_64_a_sync_that_fails_is_never_answered_as_success_and_never_repeated(

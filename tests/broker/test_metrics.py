@@ -107,6 +107,23 @@ def test_requests_are_counted_and_timed(broker: Broker, client: WireClient) -> N
     assert told["ottla_disk_free_bytes"] > 0
 
 
+def test_what_producers_are_refused_with_is_counted_by_topic_and_error(
+    broker: Broker, client: WireClient
+) -> None:
+    assert client.create_topic("menu", max_message_bytes=10) == ErrorCode.NONE
+    for _ in range(2):
+        assert client.produce("menu", batch_of(b"tea")).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert client.produce("nothing", batch_of(b"tea")).error_code == gone
+
+    _, page = read(broker, "/metrics/traffic")
+
+    told = [line for line in page.splitlines() if line.startswith("ottla_produce_refused_total")]
+    assert told == ['ottla_produce_refused_total{topic="menu",error="MESSAGE_TOO_LARGE"} 2']
+    assert 'kafka_network_requestmetrics_requests_total{request="Produce"} 3' in page
+    assert "kafka_log_log_size" not in page  # which has a number for every partition
+
+
 def test_a_sample_of_many_requests_stands_for_all(broker: Broker, client: WireClient) -> None:
     for _ in range(3 * SAMPLED_OF + 2):
         client.fetch(TOPIC, max_wait_ms=0)

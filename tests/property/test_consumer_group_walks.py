@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.coordinator.group.consumer.tally import Tally
 from tests.consumer_group_samples import ConsumerDesk, topic_id
 from tests.consumer_group_walks import NewClient, OldClient
 from tests.group_samples import GROUP, TOPIC, replayed
@@ -114,6 +115,9 @@ class Walk:
         assert [place for place, count in targets.items() if count > 1] == []
         assert group.target_epoch <= group.epoch
         assert all(m.epoch <= group.target_epoch for m in group.members.values())
+        counted = Tally(group.members.values())
+        assert group.tally.subscriptions == counted.subscriptions
+        assert group.tally.votes == counted.votes
 
     def settle(self) -> None:
         """Everybody does as told from now on: they come to rest, and everything is shared out."""

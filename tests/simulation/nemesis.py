@@ -11,13 +11,14 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from ottla.testing.disk import Operation
+from ottla.testing.disk import WARM_DELAY_MS, Operation
 from ottla.testing.simulation import Simulation
 from tests.simulation.broker_clients import BROKER
 from tests.simulation.broker_host import BrokerHost
 from tests.simulation.journal import Journal
 
 MAX_FAULTS: Final = 10
+WARM_DELAYS_MS: Final = (WARM_DELAY_MS, (20.0, 300.0))
 
 
 class Fault(enum.Enum):
@@ -31,6 +32,7 @@ class Fault(enum.Enum):
     SLOW = "slow"
     FULL_DISK = "full disk"
     BAD_SYNC = "bad sync"
+    SHORT_MEMORY = "short memory"
     HEAL = "heal"
 
 
@@ -72,6 +74,7 @@ class Nemesis:
             Fault.SLOW: self._slow_down,
             Fault.FULL_DISK: self._fill_disk,
             Fault.BAD_SYNC: self._spoil_sync,
+            Fault.SHORT_MEMORY: self._forget_pages,
             Fault.HEAL: self._heal,
         }
 
@@ -124,10 +127,16 @@ class Nemesis:
         self._host.is_disk_bad = True
         self._disk.fail(errno.EIO, Operation.SYNC, after=self._rng.randint(0, 5))
 
+    def _forget_pages(self) -> None:
+        """What is read from now on comes from the device, and that takes its time."""
+        self._disk.warm_delay_ms = self._rng.choice(WARM_DELAYS_MS)
+        self._disk.chill()
+
     def _heal(self) -> None:
         self._disk.capacity_bytes = self._capacity_bytes
         self._disk.crash_at = None
         self._disk.mend()
+        self._disk.warm_delay_ms = WARM_DELAY_MS
         self._host.is_disk_bad = False
         self._sim.network.heal()
         for client in self._clients:

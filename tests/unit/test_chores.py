@@ -27,7 +27,7 @@ def test_a_chore_never_runs_twice_at_a_time() -> None:
 
 
 def test_a_full_disk_puts_a_chore_off_and_any_other_error_ends_it() -> None:
-    errors = [errno.ENOSPC, errno.ENOSPC, errno.EIO]
+    errors = [errno.ENOSPC, errno.EDQUOT, errno.EIO]
 
     def act() -> None:
         number = errors.pop(0)

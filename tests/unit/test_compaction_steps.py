@@ -11,6 +11,8 @@ from ottla.log.compaction import survey
 from ottla.log.files import CLEANED_OFFSETS
 from ottla.log.log import Log
 from ottla.log.retention import apply_retention
+from ottla.records.batch import Batch
+from ottla.records.builder import BatchOptions, build
 from ottla.records.compression import Compression
 from ottla.testing.disk import SimDisk
 from tests.compaction_samples import (
@@ -150,6 +152,19 @@ def test_nothing_is_deleted_from_a_log_whose_segments_are_being_replaced() -> No
     assert not apply_retention(log, now_ms=NOW_MS, high_watermark=log.next_offset)
     run(disk, compaction)
     assert apply_retention(log, now_ms=NOW_MS, high_watermark=log.next_offset)
+
+
+def test_a_compacted_segment_reaches_as_far_as_the_old_one_did() -> None:
+    disk, log = new_log(segment_bytes=100_000)
+    put(log, (b"a", b"1"), (b"a", b"2"))
+    far = BatchOptions(base_offset=2**31 + 5)  # too far for one index, so there is a gap
+    log.append_as_is(Batch.parse(build([(NOW_MS, b"b", b"3", ())], far)), now_ms=NOW_MS)
+    before = [segment.next_offset for segment in log.segments]
+
+    run(disk, begin(disk, log))
+
+    assert [segment.next_offset for segment in log.segments] == before
+    assert [key for _, key, _ in content_of(log)] == [b"a", b"b"]
 
 
 def test_no_step_waits_for_the_disk() -> None:

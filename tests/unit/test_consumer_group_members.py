@@ -205,6 +205,21 @@ def test_a_clock_that_is_set_back_keeps_a_silent_member_for_one_more_session_onl
     assert desk.consumer_group().members == {}
 
 
+@pytest.mark.parametrize("by_ms", [HOUR_MS, -HOUR_MS])
+def test_a_clock_that_is_set_leaves_a_member_the_rest_of_its_session(by_ms: int) -> None:
+    desk, ada, _ = two()
+    desk.pass_time(SESSION_MS - 1)
+    ada.report()
+    desk.set_clock(by_ms)
+
+    desk.pass_time(1)
+    assert list(desk.consumer_group().members) == ["ada"]
+    desk.pass_time(SESSION_MS - 2)
+    assert list(desk.consumer_group().members) == ["ada"]
+    desk.pass_time(1)
+    assert desk.consumer_group().members == {}
+
+
 def test_a_silent_member_is_removed_when_its_session_ends() -> None:
     desk, ada, _ = two()
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.coordinator.group.consumer.draft import AT_ONCE_COUNT
 from ottla.coordinator.group.consumer.member import MemberState
 from tests.consumer_group_samples import (
     Consumer,
@@ -11,7 +12,7 @@ from tests.consumer_group_samples import (
     topic_id,
     two,
 )
-from tests.group_samples import TOPIC
+from tests.group_samples import START_MS, TOPIC
 
 
 def states(desk: ConsumerDesk) -> dict[str, MemberState]:
@@ -165,6 +166,68 @@ def test_partitions_are_not_shared_out_again_before_the_interval_is_over() -> No
     desk.settle(ada, bob)
 
     assert (len(ada.owned), len(bob.owned)) == (2, 2)
+
+
+def test_a_clock_that_is_set_back_does_not_put_off_an_assignment_for_as_long_as_that() -> None:
+    desk = ConsumerDesk(consumer_assignment_interval_ms=1_000)
+    ada = Consumer(desk, "ada").join()
+    desk.pass_time(1)
+    desk.set_clock(-3_600_000)
+
+    bob = Consumer(desk, "bob").join()
+    desk.settle(ada, bob)
+
+    assert (len(ada.owned), len(bob.owned)) == (2, 2)
+
+
+def test_who_waits_for_the_interval_is_told_to_report_when_it_is_over() -> None:
+    desk = ConsumerDesk(consumer_assignment_interval_ms=1_000)
+    ada = Consumer(desk, "ada").join()
+    desk.pass_time(300)
+    interval_ms = desk.config.consumer_heartbeat_interval_ms
+
+    bob = desk.beat("bob")
+    assert bob.heartbeat_interval_ms == 700
+    desk.pass_time(700)
+    assert desk.beat("bob", bob.member_epoch).heartbeat_interval_ms == interval_ms
+    assert desk.beat("ada", ada.epoch).heartbeat_interval_ms == interval_ms
+
+
+def crowd(desk: ConsumerDesk, count: int) -> list[Consumer]:
+    return [Consumer(desk, f"member-{number:04}").join() for number in range(count)]
+
+
+def test_a_crowd_is_not_shared_out_to_anew_for_everybody_who_comes() -> None:
+    count = AT_ONCE_COUNT + 50
+    desk = ConsumerDesk({TOPIC: count})
+    everybody = crowd(desk, AT_ONCE_COUNT)
+    assert desk.told().group_state != "Assigning"
+    at_once_epoch = desk.consumer_group().target_epoch
+
+    latecomers = [Consumer(desk, f"late-{number:04}").join() for number in range(50)]
+    assert desk.told().group_state == "Assigning"
+    assert desk.consumer_group().target_epoch == at_once_epoch
+    assert desk.story().until_ms == START_MS + count
+
+    desk.pass_time(count)
+    desk.settle(*everybody, *latecomers)
+    assert desk.consumer_group().target_epoch == at_once_epoch + 50
+    assert {len(consumer.owned) for consumer in (*everybody, *latecomers)} == {1}
+
+
+def test_who_comes_to_a_large_group_that_rests_reads_at_once() -> None:
+    count = AT_ONCE_COUNT + 1
+    desk = ConsumerDesk({TOPIC: count + 1})
+    everybody = crowd(desk, count)
+    desk.pass_time(count)
+    desk.settle(*everybody)
+    desk.pass_time(count + 1)
+
+    newcomer = Consumer(desk, "newcomer").join()
+
+    assert desk.told().group_state != "Assigning"
+    desk.settle(*everybody, newcomer)
+    assert len(newcomer.owned) == 1
 
 
 def test_who_comes_to_an_empty_group_need_not_wait_for_the_interval() -> None:

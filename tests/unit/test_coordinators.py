@@ -134,6 +134,24 @@ def test_a_partition_that_is_offline_has_no_coordinator() -> None:
     play(scenario)
 
 
+def test_a_partition_that_comes_online_late_has_a_coordinator_before_anybody_asks() -> None:
+    async def scenario(office: Office) -> None:
+        partition = office.broker.partition(CONSUMER_OFFSETS_TOPIC, INDEX)
+        office.groups._shards.pop(INDEX).close()
+        office.broker.partitions.put(CONSUMER_OFFSETS_TOPIC, INDEX, ErrorCode.KAFKA_STORAGE_ERROR)
+        office.groups.start()
+        assert INDEX not in office.groups._shards
+        await asyncio.sleep(PAUSE_S)
+
+        office.broker.partitions.put(CONSUMER_OFFSETS_TOPIC, INDEX, partition)
+        office.groups.start()
+        await loaded()
+
+        assert await fetch(office) == 7
+
+    play(scenario)
+
+
 def test_groups_are_listed_without_those_of_a_coordinator_that_is_lost() -> None:
     async def scenario(office: Office) -> None:
         listed = await office.ask(ListGroupsRequest(), 4)
@@ -163,6 +181,24 @@ def test_a_coordinator_that_is_lost_comes_back_although_nobody_asks_for_it() -> 
             await asyncio.sleep(10 * PAUSE_S)
             await loaded()
 
+            assert partition.last_stable_offset == partition.next_offset == 2
+        finally:
+            office.transactions.close()
+
+    play(scenario)
+
+
+def test_a_marker_that_a_full_disk_refuses_is_written_when_there_is_room() -> None:
+    async def scenario(office: Office) -> None:
+        producer = await office.ask(init(), NEWEST_INIT)
+        assert await errors_of_produce(office, write(producer), VERSION_2_PRODUCE) == [0]
+        partition = office.broker.partition(TOPIC)
+        office.broker.disk.fail(errno.ENOSPC, Operation.WRITE, path=f"{TOPIC}-0")
+        try:
+            assert (await office.ask(end(producer), 5)).error_code == ErrorCode.NONE
+            await loaded()
+            assert partition.last_stable_offset == 0
+            await asyncio.sleep(2 * PAUSE_S)
             assert partition.last_stable_offset == partition.next_offset == 2
         finally:
             office.transactions.close()

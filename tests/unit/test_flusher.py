@@ -107,6 +107,21 @@ def test_who_comes_during_a_sync_waits_for_the_next_one() -> None:
     asyncio.run(scenario())
 
 
+def test_an_answer_does_not_leave_with_those_that_had_nothing_to_wait_for() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        assert await scene.flusher.after_sync("nothing was written", failed)
+        scene.journal.append()
+        scene.flusher.note(scene.journal)
+        written = scene.flusher.after_sync("something was", failed)
+        await turn()
+        assert not written.sync.done()
+        scene.disk.gates[0].set_result(None)
+        assert await written == "something was"
+
+    asyncio.run(scenario())
+
+
 def test_nothing_unsynced_means_nothing_to_wait_for() -> None:
     async def scenario() -> None:
         scene = Scene()

@@ -1,6 +1,7 @@
 """A copy keeps the newest record of each key, although the log is compacted while it is made."""
 
 import asyncio
+import errno
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
@@ -11,7 +12,7 @@ from ottla.broker.partitions import Partitions
 from ottla.broker.storage import Storage
 from ottla.log.log import Log
 from ottla.log.segment import Segment
-from ottla.testing.disk import SimDisk
+from ottla.testing.disk import Operation, SimDisk
 from tests.compaction_samples import FOLDER, begin, compacted_config, new_log, put
 from tests.log_samples import NOW_MS, read_all
 
@@ -101,3 +102,19 @@ def test_a_key_whose_newer_record_came_after_the_cut_keeps_the_one_that_it_had(
     frozen = asyncio.run(freezer.freeze())
 
     assert copied(disk, frozen).get(b"key") in (b"before", b"after")
+
+
+def test_a_copy_that_could_not_be_cleared_away_does_not_keep_the_next_from_being_made() -> None:
+    disk, log = new_log()
+    put(log, (b"key", b"value"))
+    shelf = Shelf(OpenLog(log))
+    freezer = Freezer(
+        disk, cast(Partitions, shelf), cast(Storage, shelf), back_up=lambda folder: None
+    )
+    disk.fail(errno.ENOSPC, Operation.LINK, path="")
+    disk.fail(errno.EIO, Operation.REMOVE, path="")
+
+    with pytest.raises(OSError, match="Input/output error"):
+        asyncio.run(freezer.freeze())
+
+    assert copied(disk, asyncio.run(freezer.freeze())) == {b"key": b"value"}

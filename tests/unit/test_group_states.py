@@ -5,7 +5,7 @@ import pytest
 from ottla.config import HOUR_MS
 from ottla.coordinator.group.classic import MOVES, State
 from ottla.errors import ErrorCode
-from tests.group_samples import GROUP, SESSION_MS, Desk, in_state
+from tests.group_samples import GROUP, REBALANCE_MS, SESSION_MS, Desk, in_state
 
 E = ErrorCode
 PARKED = None  # no answer yet
@@ -178,3 +178,64 @@ def test_a_clock_that_is_set_back_keeps_a_silent_member_for_one_more_session_onl
     assert desk.alarms[alarm] == desk.now_ms + SESSION_MS
     desk.pass_time(SESSION_MS)
     assert member_id not in desk.group().members
+
+
+@pytest.mark.parametrize("by_ms", [HOUR_MS, -HOUR_MS])
+def test_a_clock_that_is_set_leaves_a_member_the_rest_of_its_session(by_ms: int) -> None:
+    desk, member_id = in_state("Stable")
+    desk.pass_time(SESSION_MS - 1)
+    desk.heartbeat(member_id, 1)
+    desk.set_clock(by_ms)
+
+    desk.pass_time(SESSION_MS - 1)
+    assert member_id in desk.group().members
+    desk.pass_time(1)
+    assert member_id not in desk.group().members
+
+
+@pytest.mark.parametrize("by_ms", [HOUR_MS, -HOUR_MS])
+def test_a_clock_that_is_set_leaves_a_newcomer_the_time_to_join(by_ms: int) -> None:
+    desk = Desk(initial_rebalance_delay_ms=1_000)
+    member_id, _ = desk.enter()
+    until_ms, initial_until_ms = desk.group().until_ms, desk.group().initial_until_ms
+    given = desk.answers[desk.join()].member_id
+    pending_ms = desk.group().pending[given]
+
+    desk.set_clock(by_ms)
+
+    assert desk.group().until_ms == until_ms + by_ms
+    assert desk.group().initial_until_ms == initial_until_ms + by_ms
+    assert desk.group().pending == {given: pending_ms + by_ms}
+    assert member_id in desk.group().members
+
+
+def test_a_static_member_that_joins_late_waits_no_longer_than_a_rebalance_may_take() -> None:
+    desk, session_ms = Desk(), 600_000
+    ada = desk.answers[desk.join(instance_id="ada", session_ms=session_ms)].member_id
+    desk.sync(ada, 1, {ada: b"all"})
+    second = desk.join(instance_id="bob", session_ms=session_ms)
+    desk.join(ada, instance_id="ada", session_ms=session_ms)
+    bob = desk.answers[second].member_id
+    desk.sync(ada, 2, {ada: b"p0", bob: b"p1"})
+    desk.sync(bob, 2)
+    newcomer, _ = desk.enter()
+    desk.leave(newcomer)
+    desk.pass_time(REBALANCE_MS)  # and nobody has joined
+
+    late = desk.join(ada, instance_id="ada", session_ms=session_ms)
+    assert late not in desk.answers, "bob may come, too"
+    desk.pass_time(REBALANCE_MS)
+
+    assert desk.answers[late].error_code == OK
+    assert bob in desk.group().members
+
+
+def test_a_group_that_is_deleted_leaves_no_alarm_behind() -> None:
+    desk, _ = in_state("Empty")
+    desk.join()  # it was given an id, and has not come back with it
+    assert [name for name in desk.alarms if name[0] == "session"]
+
+    assert desk.delete_groups(GROUP) == [OK]
+
+    assert [name for name in desk.alarms if name[0] == "session"] == []
+    assert desk.listed() == []

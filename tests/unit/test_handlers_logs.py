@@ -183,6 +183,7 @@ def test_the_data_directory_is_described_with_all_that_lies_in_it(version: int) 
     described = [partition for topic in result.topics for partition in topic.partitions]
     assert not any(partition.offset_lag or partition.is_future_key for partition in described)
     assert result.usable_bytes == (broker.disk.free_bytes() if version >= 4 else -1)
+    assert result.total_bytes == (broker.disk.total_bytes() if version >= 4 else -1)
 
 
 @each_version(DescribeLogDirsRequest)

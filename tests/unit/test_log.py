@@ -168,6 +168,16 @@ def test_a_segment_is_rolled_before_its_offsets_outgrow_the_index() -> None:
     assert offsets_of(log.read(1, 1000)) == [far]
 
 
+def test_a_segment_begins_where_the_last_one_ended_whatever_offset_comes_first() -> None:
+    log = open_log(segment_bytes=1)
+    append_all(log, [b"a"])
+
+    log.append_as_is(batch_of(b"b", options=BatchOptions(base_offset=9)), now_ms=NOW_MS)
+
+    assert [segment.base_offset for segment in log.segments] == [0, 1], "a gap would be a loss"
+    assert offsets_of(log.read(1, 1000)) == [9]
+
+
 def test_rolling_an_empty_segment_does_nothing() -> None:
     log = log_of_segments(1)
 

@@ -5,6 +5,7 @@ import pytest
 from ottla.errors import StorageError
 from ottla.log import checkpoints, files
 from ottla.testing.disk import Operation, SimDisk
+from ottla.testing.inodes import Survival
 
 FOLDER = "orders-0"
 TOPIC_ID = bytes(range(16))
@@ -29,6 +30,15 @@ def test_offsets_are_written_as_kafka_does() -> None:
     checkpoints.write_offsets(disk, files.RECOVERY_POINTS, {("orders", 0): 7, ("a.b", 12): 10**12})
 
     assert content_of(disk, files.RECOVERY_POINTS) == b"0\n2\norders 0 7\na.b 12 1000000000000\n"
+
+
+@pytest.mark.parametrize("survival", Survival)
+def test_offsets_are_on_disk_when_they_are_written(survival: Survival) -> None:
+    disk = SimDisk()
+    for offset in (7, 8):
+        checkpoints.write_offsets(disk, files.RECOVERY_POINTS, {("orders", 0): offset})
+        disk.lose_power(survival=survival)
+        assert checkpoints.read_offsets(disk, files.RECOVERY_POINTS) == {("orders", 0): offset}
 
 
 def test_offsets_are_read_as_they_were_written() -> None:

@@ -5,6 +5,7 @@ import pytest
 from ottla.log.leader_epochs import EpochEnd
 from ottla.log.log import Log
 from ottla.log.search import TimedOffset
+from ottla.log.segment import MAX_RESUME_POINTS
 from ottla.records.batch import Batch
 from ottla.records.builder import BatchOptions
 from ottla.records.compression import Compression
@@ -28,6 +29,18 @@ def timed_log(segment_bytes: int = 10**6) -> Log:
         batch = batch_of(b"a", b"b", timestamp_ms=timestamp_ms)
         log.append(batch, leader_epoch=EPOCH, now_ms=NOW_MS)
     return log
+
+
+def test_no_more_readers_are_remembered_than_there_is_room_for() -> None:
+    log = open_log()
+    append_all(log, [b"value"] * (MAX_RESUME_POINTS + 5))
+    (segment,) = log.segments
+
+    for offset in range(MAX_RESUME_POINTS + 5):
+        log.read(offset, 1)
+
+    assert len(segment._resume_points) == MAX_RESUME_POINTS
+    assert log.next_offset in segment._resume_points, "who came last may come again"
 
 
 @pytest.mark.parametrize("segment_bytes", [1, 10**6], ids=["many segments", "one segment"])

@@ -56,12 +56,16 @@ def test_a_quantile_lies_within_its_bucket() -> None:
 def test_the_first_requests_count_for_themselves_and_a_later_sample_for_many() -> None:
     async def scenario(meters: Meters) -> None:
         since_s = asyncio.get_running_loop().time()
-        for count in range(1, 3 * SAMPLED_OF + 1):
-            meters.request_counts[KEY] = count
-            if count <= SAMPLED_OF or count % SAMPLED_OF == 0:
+        for count in range(1, 3 * SAMPLED_OF + 6):
+            meters.untimed_counts[KEY] -= 1
+            is_due = not meters.untimed_counts[KEY]
+            assert is_due == (count <= SAMPLED_OF or count % SAMPLED_OF == 0)
+            if is_due:
                 meters.sample(KEY, RESPONSE, since_s)
+            assert meters.request_counts[KEY] == count
 
         assert sum(meters.request_times[KEY].counts) == 3 * SAMPLED_OF
+        assert sum(meters.request_counts) == 3 * SAMPLED_OF + 5
 
     play(scenario)
 
@@ -114,7 +118,6 @@ def test_the_loop_is_late_by_what_it_was_busy_with() -> None:
 def test_quantiles_are_of_the_last_minutes() -> None:
     async def scenario(meters: Meters) -> None:
         recent = Recent(meters)
-        meters.request_counts[KEY] = 1
         meters.sample(KEY, RESPONSE, -1.0)
         assert sum(recent.counts(0.0)[KEY]) == 1, "all since the start"
         for number in range(1, 100):

@@ -17,7 +17,7 @@ import pytest
 from ottla.runtime import disk as disk_module
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.files import OpenFiles, RealFile
-from ottla.runtime.syncing import Errors, SyncThreads
+from ottla.runtime.syncing import DiskThreads, Errors, sync_descriptor
 
 _Ts = TypeVarTuple("_Ts")
 
@@ -262,7 +262,7 @@ def test_a_group_of_syncs_wakes_the_loop_once(disk: RealDisk) -> None:
 
 
 def test_shares_are_synced_at_the_same_time_and_each_in_its_order() -> None:
-    threads = SyncThreads(most=2)
+    threads = DiskThreads("test", most=2)
     begun = threading.Barrier(2, timeout=60)
     synced: list[int] = []
 
@@ -277,7 +277,7 @@ def test_shares_are_synced_at_the_same_time_and_each_in_its_order() -> None:
 
     async def run() -> None:
         with pytest.raises(OSError, match="twelve is broken"):
-            await threads.sync([[10, 11, 12], [20, 21]], told.append, sync)
+            await threads.work_off([[10, 11, 12], [20, 21]], sync, told.append)
 
     asyncio.run(run())
     threads.stop()
@@ -291,7 +291,7 @@ def test_shares_are_synced_at_the_same_time_and_each_in_its_order() -> None:
 def test_who_waits_for_a_sync_learns_of_a_bug_at_its_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    threads = SyncThreads(most=1)
+    threads = DiskThreads("test", most=1)
 
     def fail(_: Errors) -> None:
         raise ValueError("nobody expected this")
@@ -299,7 +299,7 @@ def test_who_waits_for_a_sync_learns_of_a_bug_at_its_end(
     async def run() -> None:
         async with asyncio.timeout(60):
             with pytest.raises(ValueError, match="nobody expected this"):
-                await threads.sync([[1]], fail, lambda _: None)
+                await threads.work_off([[1]], lambda _: None, fail)
 
     asyncio.run(run())
     threads.stop()
@@ -349,22 +349,22 @@ def test_the_thread_survives_a_loop_that_closed(
             raise RuntimeError("Event loop is closed")
 
     file = disk.open("a", create=True)
-    threads = SyncThreads(most=1)
+    threads = DiskThreads("test", most=1)
 
     async def begin_and_leave() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
-                await threads.sync([[file.descriptor]], lambda _: None)
+                await threads.work_off([[file.descriptor]], sync_descriptor)
 
     loop = Closed()
     loop.run_until_complete(begin_and_leave())
     loop.close()
-    asyncio.run(threads.sync([[file.descriptor]], lambda _: None))
+    asyncio.run(threads.work_off([[file.descriptor]], sync_descriptor))
     threads.stop()
     threads.stop()
 
     told = [record.getMessage() for record in caplog.records if record.name.startswith("ottla")]
-    assert told == ["a sync ended after its loop had closed; errors: [None]"]
+    assert told == ["a wait for the disk outlived its loop; errors: [None]"]
 
 
 def test_a_locked_folder_names_the_process_that_holds_it(disk: RealDisk) -> None:

@@ -1,4 +1,4 @@
-"""A session whose handler fails: the client is not left waiting, whenever its request is served."""
+"""A session: whose turn it is to be served, and that nobody waits for a handler that failed."""
 
 import asyncio
 import logging
@@ -16,11 +16,13 @@ from ottla.broker.read_budget import ReadBudget
 from ottla.broker.session import Session
 from ottla.wire.frame import FrameReader, scratch_buffer, with_size
 from ottla.wire.header import encode_request
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.registry import ApiKey
 from ottla.wire.schema import Versions
 
 VERSION = 4
+FETCH_VERSION = 12
 
 
 class Line(asyncio.Transport):
@@ -45,10 +47,17 @@ class Line(asyncio.Transport):
     def resume_reading(self) -> None: ...
 
 
-def served_by(handler: Callable[[Any, Any], Any], *, max_in_flight: int) -> tuple[Session, Line]:
-    """A session in which every heartbeat is answered by `handler`."""
+def served_by(
+    handler: Callable[[Any, Any], Any], *, max_in_flight: int, fetch: Any = None
+) -> tuple[Session, Line]:
+    """A session in which every heartbeat is answered by `handler`, and every fetch by `fetch`."""
+    routes: dict[int, Route] = {
+        ApiKey.HEARTBEAT: Route(ApiKey.HEARTBEAT, Versions.parse("0-4"), handler)
+    }
+    if fetch is not None:
+        routes[ApiKey.FETCH] = Route(ApiKey.FETCH, Versions.parse("4-12"), fetch)
     session = Session(
-        routes={ApiKey.HEARTBEAT: Route(ApiKey.HEARTBEAT, Versions.parse("0-4"), handler)},
+        routes=routes,
         reader=FrameReader(scratch_buffer(), 1000),
         max_in_flight=max_in_flight,
         max_queued_bytes=1000,
@@ -68,9 +77,25 @@ def served_by(handler: Callable[[Any, Any], Any], *, max_in_flight: int) -> tupl
 
 def receive(session: Session, count: int) -> None:
     """Let so many heartbeats arrive in one read."""
+    arrive(session, *[heartbeat_frame()] * count)
+
+
+def heartbeat_frame() -> bytes:
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-    frame = encode_request(request, VERSION, correlation_id=1, client_id=None)
-    data = b"".join(with_size(frame)) * count
+    return framed(request, VERSION)
+
+
+def fetch_frame() -> bytes:
+    return framed(FetchRequest(max_wait_ms=0, min_bytes=0, topics=()), FETCH_VERSION)
+
+
+def framed(request: Any, version: int) -> bytes:
+    return b"".join(with_size(encode_request(request, version, correlation_id=1, client_id=None)))
+
+
+def arrive(session: Session, *frames: bytes) -> None:
+    """Let the frames arrive in one read."""
+    data = b"".join(frames)
     session.get_buffer(-1)[: len(data)] = data
     session.buffer_updated(len(data))
 
@@ -101,3 +126,45 @@ def test_a_handler_that_raises_ends_the_connection_also_if_its_request_had_to_wa
     with caplog.at_level(logging.ERROR, logger="ottla"):
         asyncio.run(run())
     assert "request failed: api=Heartbeat" in caplog.text
+
+
+def test_nothing_is_served_while_a_fetch_waits_because_its_answer_may_be_large() -> None:
+    async def run() -> None:
+        first: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
+        served: list[str] = []
+
+        def fetch(request: Any, context: Any) -> Any:
+            served.append("fetch")
+            return first if len(served) == 1 else FetchResponse(responses=())
+
+        def heartbeat(request: Any, context: Any) -> Any:
+            served.append("heartbeat")
+            return HeartbeatResponse()
+
+        session, _ = served_by(heartbeat, max_in_flight=10, fetch=fetch)
+        arrive(session, fetch_frame(), fetch_frame(), heartbeat_frame())
+        assert served == ["fetch"]
+        first.set_result(FetchResponse(responses=()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert served == ["fetch", "fetch", "heartbeat"]
+        session.connection_lost(None)
+
+    asyncio.run(run())
+
+
+def test_a_request_that_waits_for_something_else_holds_up_nobody() -> None:
+    async def run() -> None:
+        waiting: list[asyncio.Future[HeartbeatResponse]] = []
+
+        def heartbeat(request: Any, context: Any) -> Any:
+            waiting.append(asyncio.get_running_loop().create_future())
+            return waiting[-1]
+
+        session, _ = served_by(heartbeat, max_in_flight=2)
+        receive(session, 3)
+        assert len(waiting) == 2, "so many, and no more"
+        session.connection_lost(None)
+        assert [future.cancelled() for future in waiting] == [True, True]
+
+    asyncio.run(run())

@@ -52,6 +52,9 @@ class Scripted:
         self.told.append((name, now_ms))
         return self.when_rung
 
+    def on_clock_set(self, by_ms: int) -> None:
+        self.told.append(("clock", by_ms))
+
 
 class Scene:
     """A shard on a log that waits to be synced, unless the page cache is durable enough."""
@@ -350,6 +353,31 @@ def test_what_the_machine_decides_when_it_rings_is_performed() -> None:
         answer = scene.ask(Alarm(BELL, now_ms + 10))
         assert await answer == "too late"
         assert scene.clock.now_ms() == now_ms + 10
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("by_ms", [-3_600_000, -1_000, 1_000, 3_600_000])
+def test_a_machine_hears_that_the_clock_was_set_before_it_is_asked_by_it(by_ms: int) -> None:
+    async def scenario(sim: Simulation) -> None:
+        scene = Scene(sim, SimDisk(), flush="os")
+        scene.shard.tell([Alarm(BELL, scene.clock.now_ms() + 100)])
+        await pause(50)
+        scene.clock.offset_ms += by_ms
+        scene.ask()
+        assert scene.machine.told == [("clock", by_ms)]
+        await pause(50)
+        assert scene.machine.told == [("clock", by_ms), (BELL, scene.clock.now_ms())]
+
+    simulate(scenario)
+
+
+def test_a_clock_that_is_not_exact_was_not_set() -> None:
+    async def scenario(sim: Simulation) -> None:
+        scene = Scene(sim, SimDisk(), flush="os")
+        scene.clock.offset_ms += 999
+        scene.ask()
+        assert scene.machine.told == []
 
     simulate(scenario)
 

@@ -105,6 +105,30 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
     assert ended.error_code == ErrorCode.PRODUCER_FENCED
 
 
+@pytest.mark.parametrize("by_ms", [DAY_MS, -DAY_MS])
+def test_a_clock_that_is_set_takes_no_time_from_a_transaction_and_gives_it_none(by_ms: int) -> None:
+    desk, _ = open_desk()
+    check_ms = desk.config.timed_out_check_interval_ms
+    desk.set_clock(by_ms)
+
+    desk.pass_time(TIMEOUT_MS)
+    assert desk.now().state is State.ONGOING
+    desk.pass_time(check_ms)
+    assert desk.now().state is State.PREPARE_ABORT
+
+
+def test_a_transaction_that_begins_after_the_clock_was_set_knows_no_other_time() -> None:
+    desk, producer = open_desk()
+    desk.set_clock(DAY_MS)
+    desk.end(producer, is_commit=True)
+    desk.write_markers()
+
+    desk.add(desk.now().owner, P0)
+    desk.pass_time(TIMEOUT_MS + desk.config.timed_out_check_interval_ms)
+
+    assert desk.now().state is State.PREPARE_ABORT
+
+
 def test_offsets_of_a_group_take_part_by_their_partition() -> None:
     desk, producer = open_desk()
 
@@ -348,6 +372,17 @@ def test_a_transaction_cannot_put_off_its_timeout_by_growing() -> None:
     desk.pass_time(desk.config.timed_out_check_interval_ms + 1000)
 
     assert desk.now().state is State.PREPARE_ABORT
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_a_transaction_that_ends_began_when_it_began(is_commit: bool) -> None:
+    desk, producer = open_desk()
+    desk.pass_time(1_000)
+
+    desk.end(producer, is_commit=is_commit)
+
+    assert desk.now().is_ending
+    assert (desk.now().started_ms, desk.now().updated_ms) == (START_MS, START_MS + 1_000)
 
 
 def test_the_next_transaction_has_a_start_of_its_own() -> None:

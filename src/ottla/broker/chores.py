@@ -4,9 +4,10 @@ A chore never runs twice at a time, whoever asks for it: the one who comes secon
 """
 
 import asyncio
-import errno
 import logging
 from collections.abc import Awaitable, Callable
+
+from ottla.ports import NO_ROOM
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ class Chore:
             try:
                 await self.run()
             except OSError as error:
-                if error.errno != errno.ENOSPC:
+                if error.errno not in NO_ROOM:
                     raise
                 log.warning("housekeeping put off, the disk is full: %s", error)
 

@@ -2,12 +2,12 @@
 
 It runs between requests, in small steps: whatever takes longer than a few milliseconds gives the
 loop back in between.  A log that cannot be compacted, because it is damaged, is left alone until
-the next start: it can still be read and written.  After every wait a partition may be closed,
-because its topic was deleted, and then its files are not ours anymore.
+the next start: it can still be read and written.  Where retention meets damage, nothing goes.
+After every wait a partition may be closed, because its topic was deleted, and then its files are
+not ours anymore.
 """
 
 import asyncio
-import errno
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,7 @@ from ottla.broker.storage import Storage
 from ottla.errors import StorageError
 from ottla.log import checkpoints, files
 from ottla.log.retention import apply_retention
+from ottla.ports import NO_ROOM
 
 if TYPE_CHECKING:
     from ottla.log.compaction import Compaction, Unsynced
@@ -46,9 +47,7 @@ class Cleaning:
             if partition.is_closed:
                 continue
             partition.producers.expire(now_ms, expiration_ms)
-            # Nobody who reads committed has been shown what is in an open transaction: it stays.
-            limit = partition.last_stable_offset
-            if apply_retention(partition.log, now_ms=now_ms, high_watermark=limit):
+            if self._shrinks(partition, now_ms):
                 shrunk.append(partition)
             if count % _PARTITIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
@@ -68,6 +67,17 @@ class Cleaning:
                 partition.log.start_offset,
             )
 
+    def _shrinks(self, partition: Partition, now_ms: int) -> bool:
+        """Move the start of a log over what need not be kept; whether segments can go now."""
+        # Nobody who reads committed has been shown what is in an open transaction: it stays.
+        limit = partition.last_stable_offset
+        try:
+            return apply_retention(partition.log, now_ms=now_ms, high_watermark=limit)
+        except StorageError as error:
+            key = (partition.topic, partition.index)
+            log.error("retention gave up: topic=%s partition=%d reason=%s", *key, error)
+            return False
+
     def _write_starts(self) -> bool:
         """Write down where logs start, if there is room for it.
 
@@ -76,7 +86,7 @@ class Cleaning:
         try:
             self._storage.checkpoint_starts()
         except OSError as error:
-            if error.errno != errno.ENOSPC:
+            if error.errno not in NO_ROOM:
                 raise
             log.warning("start offsets not written, the disk is full: %s", error)
             return False
@@ -88,7 +98,7 @@ class Cleaning:
         from ottla.log.compaction import Compaction, survey
 
         for partition in self._node.partitions.all():
-            if partition.log.is_replacing:
+            if partition.log.is_replacing and not partition.is_closed:
                 await self._finish(partition)
         now_ms = self._node.ports.clock.now_ms()
         due = []
@@ -180,7 +190,7 @@ class Cleaning:
             try:
                 checkpoints.write_offsets(self._disk, files.CLEANED_OFFSETS, self._cleaned_offsets)
             except OSError as error:
-                if error.errno != errno.ENOSPC:
+                if error.errno not in NO_ROOM:
                     raise
                 log.warning("cleaned offsets not written, the disk is full: %s", error)
         self._uncleanable = {key for key in self._uncleanable if key[0] != topic}

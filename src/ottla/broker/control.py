@@ -79,6 +79,8 @@ class ControlSocket:
         assert self._freezer_of is not None
         freezer = self._freezer_of()
         question = await reader.readline()
+        if not question:
+            return  # it has hung up
         if question != words.FREEZE:
             await _say(writer, words.refused(f"it does not know {question!r}"))
             return

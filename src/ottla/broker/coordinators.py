@@ -12,11 +12,12 @@ is loaded anew all the same: members may be silent and transactions may have to 
 import asyncio
 import logging
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from ottla.broker.partition import Partition
-from ottla.broker.shard import Shard
+from ottla.broker.shard import Decision, Shard, UnansweredError
 from ottla.cluster.controller import NewTopic
 from ottla.errors import ErrorCode, StorageError
 from ottla.model import coordinator_partition
@@ -33,6 +34,7 @@ _UNASKED_RELOAD_PAUSE_MS: Final = 10_000
 """How long a shard that broke is left alone if nobody asks for it."""
 
 S = TypeVar("S", bound=Shard)
+A = TypeVar("A")
 
 
 class Coordinators(Generic[S]):
@@ -95,6 +97,19 @@ class Coordinators(Generic[S]):
         if shard is None:
             return ErrorCode.NOT_COORDINATOR
         return shard if shard.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    async def ask(
+        self, key: str, decision: Callable[[S], Decision], refuse: Callable[[ErrorCode], A]
+    ) -> A:
+        """Put a question to the shard of a key; `refuse` makes the answer if there is none."""
+        shard = await self.find(key)
+        if isinstance(shard, ErrorCode):
+            return refuse(shard)
+        try:
+            answer: A = await shard.ask(decision(shard))
+        except UnansweredError as error:
+            return refuse(error.code)
+        return answer
 
     def all_loaded(self) -> list[S] | ErrorCode:
         """All shards, for requests about all keys; without those that cannot be had."""

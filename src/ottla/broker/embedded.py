@@ -12,7 +12,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ottla.broker.config import BrokerConfig
 from ottla.broker.control import ControlSocket
@@ -25,7 +25,11 @@ from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.entropy import SystemEntropy
 from ottla.runtime.network import RealNetwork
+from ottla.runtime.reserve import RESERVE_FILE, Reserve
 from ottla.runtime.thread import LoopThread
+
+if TYPE_CHECKING:
+    from ottla.broker.freezing import Frozen
 
 
 def open_server(
@@ -46,7 +50,7 @@ def open_server(
     try:
         disk.lock()
         path = os.path.join(disk.root, METADATA_FILE)
-        store = SqliteStore(path, is_temporary=is_temporary)
+        store = SqliteStore(path, is_temporary=is_temporary, reserve=_reserve(disk, is_temporary))
     except (OSError, OttlaError):
         disk.close()
         raise
@@ -64,6 +68,15 @@ def open_server(
         back_up=lambda folder: store.back_up(os.path.join(disk.root, folder, METADATA_FILE)),
         control=None if is_temporary else ControlSocket(disk.root),
     )
+
+
+def _reserve(disk: RealDisk, is_temporary: bool) -> Reserve | None:
+    """Room for changes of metadata on a full disk; what is temporary is just thrown away."""
+    if is_temporary:
+        return None
+    reserve = Reserve(os.path.join(disk.root, RESERVE_FILE))
+    reserve.keep()
+    return reserve
 
 
 class Broker:
@@ -126,6 +139,7 @@ class Broker:
 
         Raises:
             OSError: There is no room, or no such folder.  Then nothing is left behind.
+            StorageError: Another one is being taken.
         """
         from ottla.snapshot.taking import write_frozen
 
@@ -134,7 +148,11 @@ class Broker:
             raise ClosedError("the broker is not running; use `with ottla.Broker() as broker:`")
         folder = self._data_dir or self._temporary
         assert folder is not None
-        frozen = thread.call(server.freezer().freeze())
+
+        async def freeze() -> "Frozen":
+            return await server.freezer().freeze()  # in its own thread: it has one freezer
+
+        frozen = thread.call(freeze())
         try:
             write_frozen(folder, frozen.ends, file)
         finally:

@@ -51,7 +51,7 @@ class Recent:
 
 
 def traffic(node: Node, exposition: Exposition) -> Iterator[str]:
-    """What goes in and out, by topic."""
+    """What goes in and out, and what is not let in, by topic."""
     facts: tuple[tuple[Metric, Fact], ...] = (
         (measures.BYTES_IN, lambda p: p.appended_bytes),
         (measures.BYTES_OUT, lambda p: p.fetched_bytes),
@@ -62,6 +62,9 @@ def traffic(node: Node, exposition: Exposition) -> Iterator[str]:
         for partition in node.partitions.all():
             totals[partition.topic] = totals.get(partition.topic, 0) + read(partition)
         yield from exposition.family(metric, (((topic,), total) for topic, total in totals.items()))
+    yield from exposition.family(
+        measures.PRODUCE_REFUSED, sorted(node.meters.refused_counts.items())
+    )
 
 
 def requests(node: Node, exposition: Exposition, recent: Recent) -> Iterator[str]:

@@ -132,9 +132,9 @@ class Freezer:
                 f"logs were deleted or compacted in each of {MAX_TRIES} attempts to copy them"
             )
         except BaseException:
+            self._is_busy = False
             if not self._is_over:
                 remove_frozen(self._disk)
-            self._is_busy = False
             raise
 
     async def thaw(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Final, NamedTuple, TypeVar
 
 from ottla import measures
+from ottla.broker.cold_reads import without_blocking
 from ottla.broker.context import Node
 from ottla.broker.partition import Partition
 from ottla.coordinator.group.telling import GroupSummary
@@ -100,7 +101,7 @@ class GroupFamilies:
                 continue
             key = (partition, offset)
             if key not in known:
-                known[key] = _written_ms(partition, offset)
+                known[key] = await self._look_up(partition, offset)
                 looks += 1
             written_ms = self._written_ms[key] = known[key]
             if written_ms is not None:
@@ -109,6 +110,10 @@ class GroupFamilies:
                 looks = 0
                 await asyncio.sleep(0)
         return ages
+
+    async def _look_up(self, partition: Partition, offset: int) -> int | None:
+        disk = self._node.ports.disk
+        return await without_blocking(disk, lambda: _written_ms(partition, offset))
 
     def _partition_of(self, place: Place) -> Partition | ErrorCode:
         return self._node.partitions.find(place.topic, place.partition)
@@ -129,6 +134,8 @@ def _committed(groups: Iterable[GroupSummary]) -> Iterator[tuple[Place, int]]:
 
 
 def _written_ms(partition: Partition, offset: int) -> int | None:
+    if partition.is_closed:
+        return None  # since it was waited for
     try:
         return partition.log.written_ms(max(offset, partition.log.start_offset))
     except (OSError, StorageError) as error:

@@ -1,11 +1,12 @@
 """The group coordinators of this broker: one shard for each partition of `__consumer_offsets`."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.partition import Partition
-from ottla.broker.shard import Reply, Shard, UnansweredError
+from ottla.broker.shard import Decision, Reply, Shard
 from ottla.cluster.controller import NewTopic
 from ottla.coordinator.caller import Caller
 from ottla.coordinator.effects import Effect, Ticket
@@ -122,14 +123,8 @@ async def ask(
     refuse: Callable[[ErrorCode], A],
 ) -> A:
     """Put one group's request to its coordinator; `refuse` makes the response if there is none."""
-    shard = await context.node.groups.find(group_id)
-    if isinstance(shard, ErrorCode):
-        return refuse(shard)
-    try:
-        answer: A = await put(shard, context, verb, request)
-    except UnansweredError as error:
-        return refuse(error.code)
-    return answer
+    decision = partial(_decision, caller=context.caller, verb=verb, request=request)
+    return await context.node.groups.ask(group_id, decision, refuse)
 
 
 def ask_at_once(
@@ -143,16 +138,17 @@ def ask_at_once(
     shard = context.node.groups.loaded(group_id)
     if shard is None:
         return ask(context, group_id, verb, request, refuse)
-    caller, machine = context.caller, shard.machine
-    return shard.ask_at_once(
-        lambda ticket, now_ms: verb(machine, request, caller, ticket, now_ms), refuse
-    )
+    return shard.ask_at_once(_decision(shard, context.caller, verb, request), refuse)
 
 
 async def put(shard: GroupShard, context: "Context", verb: Verb[R], request: R) -> Any:
     """Put a request to the coordinator of one shard."""
-    caller, machine = context.caller, shard.machine
-    return await shard.ask(lambda ticket, now_ms: verb(machine, request, caller, ticket, now_ms))
+    return await shard.ask(_decision(shard, context.caller, verb, request))
+
+
+def _decision(shard: GroupShard, caller: Caller, verb: Verb[R], request: R) -> Decision:
+    machine = shard.machine
+    return lambda ticket, now_ms: verb(machine, request, caller, ticket, now_ms)
 
 
 def serves_consumer_groups(context: "Context") -> bool:

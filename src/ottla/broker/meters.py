@@ -13,16 +13,19 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ottla.broker.flusher import AfterSync
+from ottla.errors import ErrorCode
 from ottla.wire.registry import ApiKey
 from ottla.wire.schema import Declared
 
 SAMPLED_OF: Final = 32
-"""One request of so many is timed; a power of two."""
+"""One request of so many is timed."""
 
 BOUNDS_S: Final = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0),
 )
+
+MAX_REFUSALS: Final = 1_000
 
 LAG_INTERVAL_S: Final = 0.5
 _LAGS_KEPT: Final = 30
@@ -64,19 +67,33 @@ class Meters:
     """Everything that one broker counts beside its partitions."""
 
     def __init__(self) -> None:
-        self.request_counts = [0] * (max(ApiKey) + 1)
-        """By API key: whoever serves a request adds one."""
+        self.untimed_counts = [1] * (max(ApiKey) + 1)
+        """By API key, how many more come until one is timed: whoever serves a request takes one
+        off, and calls `sample` at 0.  To count down is cheaper than to count and to divide."""
+        self._due_counts = [1] * len(self.untimed_counts)
+        """How many there will have been when the next one is timed."""
         self.request_times: dict[int, Histogram] = {}
         self.sync_times = Histogram()
         self.connection_count = 0
         """Clients that are connected: the listener keeps it."""
         self.committed_count = self.aborted_count = self.fenced_count = 0
         """Transactions that ended either way, and requests of producers that were fenced."""
+        self.refused_counts: dict[tuple[str, str], int] = {}
+        """Topic and name of an error -> how many batches of producers were refused with it."""
         self._lags_s: deque[float] = deque(maxlen=_LAGS_KEPT)
+
+    @property
+    def request_counts(self) -> list[int]:
+        """By API key, all requests since the start."""
+        return [due - left for due, left in zip(self._due_counts, self.untimed_counts, strict=True)]
 
     def sample(self, key: int, result: Any, since_s: float) -> None:
         """Time a request that is answered now or after a sync; others `finish`."""
-        weight = 1 if self.request_counts[key] <= SAMPLED_OF else SAMPLED_OF
+        count = self._due_counts[key]
+        weight = 1 if count <= SAMPLED_OF else SAMPLED_OF
+        step = 1 if count < SAMPLED_OF else SAMPLED_OF
+        self._due_counts[key] = count + step
+        self.untimed_counts[key] = step
         if type(result) is AfterSync:
             result.sync.add_done_callback(lambda _: self.finish(key, since_s, weight))
         elif isinstance(result, Declared):
@@ -95,6 +112,12 @@ class Meters:
             self.committed_count += 1
         else:
             self.aborted_count += 1
+
+    def count_refusal(self, topic: str, error: ErrorCode) -> None:
+        """A batch for a topic that exists was refused; of very many kinds, the first are told."""
+        kind = topic, error.name
+        if kind in self.refused_counts or len(self.refused_counts) < MAX_REFUSALS:
+            self.refused_counts[kind] = self.refused_counts.get(kind, 0) + 1
 
     @property
     def loop_lag_s(self) -> float:

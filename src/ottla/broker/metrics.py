@@ -32,12 +32,24 @@ class Metrics:
     @property
     def pages(self) -> Pages:
         """What can be asked."""
-        return {"/metrics": self.metrics, "/healthz": self.health, "/readyz": self.readiness}
+        return {
+            "/metrics": self.metrics,
+            "/metrics/traffic": self.traffic,
+            "/healthz": self.health,
+            "/readyz": self.readiness,
+        }
 
     async def metrics(self) -> Page:
         """All families."""
+        return await self._page(self._families())
+
+    async def traffic(self) -> Page:
+        """What goes in and out, and how long it takes, without a number for every partition."""
+        return await self._page(self._traffic())
+
+    async def _page(self, told: AsyncIterator[str]) -> Page:
         parts = []
-        async for part in self._families():
+        async for part in told:
             parts.append(part)
             await asyncio.sleep(0)
         return Page(body="".join(parts), content_type=CONTENT_TYPE)
@@ -52,17 +64,24 @@ class Metrics:
         """Whether every request can be answered: coordinators have read their logs, too."""
         if self._failed():
             return await self.health()
-        for coordinators in (self._node.groups, self._node.transactions):
+        for coordinators in self._node.coordinators:
             if isinstance(coordinators.all_loaded(), ErrorCode):
                 reason = f"coordinators read {coordinators.topic}\n"
                 return Page(body=reason, status=HTTPStatus.SERVICE_UNAVAILABLE)
         return Page(body="ready\n")
 
+    async def _traffic(self) -> AsyncIterator[str]:
+        node, exposition = self._node, self._exposition
+        for part in families.traffic(node, exposition):
+            yield part
+        for part in families.requests(node, exposition, self._recent):
+            yield part
+
     async def _families(self) -> AsyncIterator[str]:
         node, exposition = self._node, self._exposition
+        async for part in self._traffic():
+            yield part
         for told in (
-            families.traffic(node, exposition),
-            families.requests(node, exposition, self._recent),
             families.cluster(node, exposition, has_failed=self._failed()),
             families.storage(node, exposition),
             families.transactions(node, exposition),

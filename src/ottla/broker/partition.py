@@ -179,7 +179,6 @@ class Partition:
         limit = self.last_stable_offset if committed_only else self.high_watermark
         found = self.log.read(offset, max_bytes, below_offset=limit, at_least_one=at_least_one)
         assert isinstance(found, LogRead), found
-        self.fetched_bytes += len(found.data)
         return found
 
     def bytes_from(self, offset: int, *, at_least: int) -> int:

@@ -12,6 +12,7 @@ and the simulation on a loop whose time is its own.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.chores import Chore
@@ -20,22 +21,14 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.context import Node
 from ottla.broker.dispatch import Route, routes
 from ottla.broker.flusher import Flusher, Syncable
+from ottla.broker.following import Follower
 from ottla.broker.listener import ConnectionLimits, Connections
 from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
 from ottla.broker.storage import Opened, Storage
-from ottla.cluster.changes import (
-    BrokerConfigChanged,
-    Change,
-    PartitionsAdded,
-    TopicConfigChanged,
-    TopicCreated,
-    TopicDeleted,
-)
 from ottla.cluster.controller import Controller
 from ottla.cluster.image import BrokerImage
 from ottla.cluster.store.interface import MetadataStore
-from ottla.errors import OttlaError
 from ottla.ports import Listener, Ports
 
 if TYPE_CHECKING:
@@ -53,7 +46,14 @@ MIN_SESSION_IDLE_MS: Final = 2 * 60 * 1000
 DELETION_INTERVAL_MS: Final = 1_000
 """How soon the files of a deleted topic go."""
 
+OPENING_INTERVAL_MS: Final = 10_000
+"""How often partitions are tried that there was no room for."""
+
 _IDLE_CHECKS_PER_LIMIT: Final = 4
+
+_TURNS_TO_ANSWER: Final = 8
+"""From the end of a sync to the last answer that waited for it, it takes so many turns of the loop
+at the most."""
 
 
 class Server:
@@ -132,7 +132,7 @@ class Server:
         """
         try:
             return await self._open()
-        except (OSError, OttlaError):
+        except (Exception, asyncio.CancelledError):
             self._give_up()
             raise
 
@@ -173,7 +173,8 @@ class Server:
         opened = self._storage.open()
         self._cleaning = Cleaning(node, self._storage)
         node.start_coordinators()
-        controller.subscribe(self._on_change)
+        follower = Follower(node, self._storage, self._cleaning, self._on_disk_failure)
+        controller.subscribe(follower.on_change)
         await self._listen(node)
         if self._config.metrics_port >= 0:
             await self._show_metrics(node)
@@ -200,6 +201,7 @@ class Server:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._connections is not None:
+            await self._answer_who_waits()
             self._connections.close_all()
         self._close_coordinators()
         if self._storage is not None:
@@ -225,6 +227,14 @@ class Server:
         """Do now what is otherwise done every so often."""
         for chore in self._chores:
             await chore.run()
+
+    async def _answer_who_waits(self) -> None:
+        """Let those be told who wait for a sync: that it is over, or that it failed."""
+        if self._flusher is not None:
+            with suppress(OSError):  # which the flusher has told of
+                await self._flusher.flush()
+        for _ in range(_TURNS_TO_ANSWER):
+            await asyncio.sleep(0)
 
     async def _close_logs(self, storage: Storage) -> None:
         try:
@@ -298,6 +308,7 @@ class Server:
             self._every(idle_ms, self._connections.close_idle)
         self._every(self._config.recovery_point_interval_ms, self._storage.checkpoint)
         self._every(DELETION_INTERVAL_MS, self._storage.delete_doomed)
+        self._every(OPENING_INTERVAL_MS, self._open_late)
         self._every(self._config.retention_check_interval_ms, cleaning.delete_old)
         if self._config.cleaner.enabled:
             self._every(self._config.cleaner.backoff_ms, cleaning.compact)
@@ -309,6 +320,13 @@ class Server:
         chore = Chore(interval_ms, act)
         self._chores.append(chore)
         self._watch(asyncio.get_running_loop().create_task(chore.repeat()))
+
+    async def _open_late(self) -> None:
+        assert self._storage is not None
+        assert self._node is not None
+        if not self.failure.done() and await self._storage.open_late():
+            for coordinators in self._node.coordinators:
+                coordinators.start()
 
     def _watch(self, task: "asyncio.Task[None]") -> None:
         task.add_done_callback(self._on_task_done)
@@ -328,30 +346,6 @@ class Server:
         if not self.failure.done():
             self.failure.set_exception(error)
             self.failure.exception()  # it was logged: whoever stops us meanwhile need not look
-
-    def _on_change(self, change: Change) -> None:
-        assert self._storage is not None
-        assert self._cleaning is not None
-        assert self._node is not None
-        if isinstance(change, TopicDeleted):
-            self._cleaning.forget(change.topic.name)
-            for coordinators in self._node.coordinators:
-                coordinators.on_topic_deleted(change.topic.name)
-        if isinstance(change, TopicCreated | TopicDeleted | PartitionsAdded):
-            for coordinators in self._node.coordinators:
-                coordinators.on_topics_changed()
-        match change:
-            case (
-                TopicCreated(topic)
-                | TopicDeleted(topic)
-                | PartitionsAdded(topic, _)
-                | TopicConfigChanged(topic)
-            ):
-                self._storage.follow(topic.name)
-            case BrokerConfigChanged():
-                self._storage.reconfigure_all()
-            case _:
-                pass
 
 
 def _limits_of(config: BrokerConfig) -> ConnectionLimits:

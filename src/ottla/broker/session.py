@@ -18,7 +18,7 @@ from ottla.broker.complaints import Complaints
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route
 from ottla.broker.flusher import AfterSync
-from ottla.broker.meters import SAMPLED_OF, Meters
+from ottla.broker.meters import Meters
 from ottla.broker.read_budget import ReadBudget
 from ottla.errors import ErrorCode, WireError
 from ottla.wire.frame import FrameReader
@@ -63,7 +63,7 @@ class Session(asyncio.BufferedProtocol):
         self._lacks_memory = False
         self._complaints = complaints
         self._meters = meters
-        self._request_counts = meters.request_counts
+        self._untimed_counts = meters.untimed_counts
         self._make_context = make_context
         self._context: Context | None = None
         """Of the last request: most clients speak one version of an API and have one name."""
@@ -246,8 +246,9 @@ class Session(asyncio.BufferedProtocol):
             self._fail(request, error)
             return
         key = header.request_api_key
-        count = self._request_counts[key] = self._request_counts[key] + 1
-        if count < SAMPLED_OF or not count % SAMPLED_OF:
+        left_count = self._untimed_counts[key] - 1
+        self._untimed_counts[key] = left_count
+        if not left_count:
             self._meters.sample(key, result, self.last_active)
         is_there = type(result) is api.response
         if type(body) is ProduceRequest and body.acks == 0:

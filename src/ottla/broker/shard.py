@@ -45,6 +45,9 @@ _PLAIN: Final = BatchOptions()
 _LOAD_BYTES: Final = 1024 * 1024
 """How much is read between two turns of the loop while a shard loads."""
 
+CLOCK_SET_MS: Final = 1_000
+"""By how much the clock must differ from the time that has passed to have been set."""
+
 
 class UnansweredError(StorageError):
     """A question that the machine cannot answer, and what the client is told instead."""
@@ -64,6 +67,10 @@ class Machine(Protocol):
     def on_loaded(self, now_ms: int) -> list[Effect]: ...
 
     def on_alarm(self, name: AlarmName, now_ms: int) -> list[Effect]: ...
+
+    def on_clock_set(self, by_ms: int) -> None:
+        """The clock was set forward, or back: what was to last for some time still does."""
+        ...
 
 
 R = TypeVar("R")
@@ -92,6 +99,7 @@ class Shard:
         """Who asks just now and can be told at once; 0 if nobody does."""
         self._told_at_once: Any = None
         self._loop = asyncio.get_running_loop()
+        self._lead_ms = self._clock_lead_ms(clock.now_ms())
         self.is_loaded = False
         self.is_broken = False
         self.when_broken: Callable[[], None] = lambda: None
@@ -108,14 +116,14 @@ class Shard:
             offset = max(found.next_offset, offset + 1)
             await asyncio.sleep(0)
         self.is_loaded = True
-        self._perform(self._machine.on_loaded(self._clock.now_ms()))
+        self._perform(self._machine.on_loaded(self._now_ms()))
 
     def ask(self, decide: Decision) -> "asyncio.Future[Any]":
         """Let the machine decide; the future of its answer to us."""
         ticket = next(self._tickets)
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._waiting[ticket] = answer
-        self._perform(decide(ticket, self._clock.now_ms()))
+        self._perform(decide(ticket, self._now_ms()))
         return answer
 
     def ask_at_once(self, decide: Decision, refuse: Callable[[ErrorCode], R]) -> Reply[R]:
@@ -124,7 +132,7 @@ class Shard:
         Gives what a handler may return.  `refuse` makes the response if there is no answer.
         """
         ticket = self._asking = next(self._tickets)
-        self._perform(decide(ticket, self._clock.now_ms()))
+        self._perform(decide(ticket, self._now_ms()))
         answer, self._told_at_once = self._told_at_once, None
         if self._asking:
             self._asking = 0
@@ -263,7 +271,25 @@ class Shard:
 
     def _ring(self, name: AlarmName) -> None:
         self._alarms.pop(name, None)
-        self._perform(self._machine.on_alarm(name, self._clock.now_ms()))
+        self._perform(self._machine.on_alarm(name, self._now_ms()))
+
+    def _now_ms(self) -> int:
+        """The time, for the machine, which hears first if the clock was set since it last asked.
+
+        What it writes down is by the clock, which has to be right across restarts; what it waits
+        for is time that passes.
+        """
+        now_ms = self._clock.now_ms()
+        by_ms = self._clock_lead_ms(now_ms) - self._lead_ms
+        if abs(by_ms) >= CLOCK_SET_MS:
+            self._lead_ms += by_ms
+            log.info("clock set: topic=%s by_ms=%d", self.partition.topic, by_ms)
+            self._machine.on_clock_set(by_ms)
+        return now_ms
+
+    def _clock_lead_ms(self, now_ms: int) -> int:
+        """How far the clock is ahead of the time of the loop, which nobody sets."""
+        return now_ms - int(self._loop.time() * 1000)
 
 
 def _options(what: Persist) -> BatchOptions:

@@ -6,9 +6,13 @@ may be all that is left.
 
 The recovery points say up to where a log was synced.  They may lag behind, which costs time at the
 next start, but must never run ahead: what lies below one and is damaged is reported, not cut.
+
+A log that cannot be opened is offline.  If it is damaged, it stays so until somebody has looked; if
+only room was missing, it is opened as soon as there is some.
 """
 
 import asyncio
+import errno
 import logging
 from collections.abc import Iterable
 from typing import Final
@@ -22,7 +26,8 @@ from ottla.cluster.image import PartitionImage, TopicImage
 from ottla.errors import ErrorCode, StorageError
 from ottla.log import checkpoints, files
 from ottla.log.log import Log
-from ottla.ports import Ports
+from ottla.log.segment import Segment
+from ottla.ports import NO_ROOM, Disk, Ports
 from ottla.values import dataclass
 
 log = logging.getLogger(__name__)
@@ -31,6 +36,9 @@ _DELETED: Final = "-delete"
 _STRAY: Final = "-stray"
 _COPIED_BYTES: Final = 1024 * 1024
 """How much of a log is in memory at a time while it is written again."""
+
+_MAY_PASS: Final = NO_ROOM | {errno.EMFILE, errno.ENFILE}
+"""What the system says if there is no room on the disk, or for open files: both may come back."""
 
 
 Points = tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]
@@ -70,6 +78,8 @@ class Storage:
         self._written: set[tuple[str, int]] = set()
         """The partitions that the checkpoints on disk name."""
         self._was_clean = False
+        self._late: dict[tuple[str, int], None] = {}
+        """Partitions that are offline for want of room."""
         self._deleted_count = 0
         self._doomed: list[str] = []
 
@@ -116,6 +126,24 @@ class Storage:
         if is_new:
             self._disk.sync_folder("")
 
+    async def open_late(self) -> bool:
+        """Open the partitions that there was no room for; whether any are open now.
+
+        Each is recovered as after a crash, in one go: that holds up clients, and is rare.
+        """
+        opened_count = 0
+        for key in list(self._late):
+            topic = self._controller.image.topics.get(key[0])
+            if topic is None or key not in self._late:
+                continue  # it was deleted meanwhile
+            if not self._open_partition(topic, topic.partitions[key[1]]):
+                break  # nor will there be room for the next one
+            log.info("partition online, there is room again: topic=%s partition=%d", *key)
+            opened_count += 1
+            self._disk.sync_folder("")
+            await asyncio.sleep(0)
+        return opened_count > 0
+
     def reconfigure_all(self) -> None:
         """The defaults of all topics changed."""
         for partition in self._partitions.all():
@@ -124,7 +152,7 @@ class Storage:
     async def delete_doomed(self) -> None:
         """Remove the folders of deleted topics, giving the loop back after each."""
         while self._doomed:
-            self._delete_folder(self._doomed.pop())
+            _delete_folder(self._disk, self._doomed.pop())
             await asyncio.sleep(0)
 
     def checkpoint(self) -> None:
@@ -153,7 +181,9 @@ class Storage:
         return [
             name
             for name in self._disk.names("")
-            if name not in is_open and not name.endswith(_DELETED) and self._is_partition(name)
+            if name not in is_open
+            and not name.endswith(_DELETED)
+            and _is_partition(self._disk, name)
         ]
 
     def close(self) -> None:
@@ -202,11 +232,18 @@ class Storage:
                 was_clean=self._was_clean,
             )
             if not self._was_clean:
-                self._save_again(records, self._recovery_points.get(key, 0))
+                recovery_point = self._recovery_points.get(key, 0)
+                _save_again(records, recovery_point, is_synced=self._flusher is not None)
         except (StorageError, OSError) as error:
-            log.error("partition offline: topic=%s partition=%d reason=%s", *key, error)
+            if key not in self._late:
+                log.error("partition offline: topic=%s partition=%d reason=%s", *key, error)
+            if isinstance(error, OSError) and error.errno in _MAY_PASS:
+                self._late[key] = None
+            else:
+                self._late.pop(key, None)
             self._partitions.put(*key, ErrorCode.KAFKA_STORAGE_ERROR)
             return False
+        self._late.pop(key, None)
         self._partitions.put(
             *key,
             Partition(
@@ -221,28 +258,15 @@ class Storage:
         )
         return True
 
-    def _save_again(self, records: Log, recovery_point: int) -> None:
-        """Make durable what a crash may have left in the page cache: it will be shown from now on.
-
-        A sync is not enough.  If the last one failed, the kernel counts its pages as written: they
-        are read as they were, no further sync touches them, and they are gone with the power.  So
-        everything that was not known to be durable is written once more, in place.
-        """
-        for segment in records.segments:
-            spot = segment.find(recovery_point) if segment.next_offset > recovery_point else None
-            position = spot.position if spot is not None else segment.size_bytes
-            while position < segment.size_bytes:
-                end = min(position + _COPIED_BYTES, segment.size_bytes)
-                segment.file.write(position, segment.file.read(position, end - position))
-                position = end
-        if self._flusher is not None:
-            records.sync()
-
     def _claim_folder(self, topic: TopicImage, index: int) -> None:
         """Make sure the folder is this topic's and not that of an earlier one with its name."""
         folder = files.folder_of(topic.name, index)
         if self._disk.exists(folder):
-            if self._topic_id_in(folder) in (None, topic.topic_id):
+            owner = self._topic_id_in(folder)
+            if owner == topic.topic_id:
+                return
+            if owner is None:  # a crash came before it was written, or there was no room
+                checkpoints.write_topic_id(self._disk, folder, topic.topic_id)
                 return
             self._move_aside(folder)
         self._forget_points((topic.name, index))
@@ -274,9 +298,14 @@ class Storage:
         for points in (self._recovery_points, self._start_offsets):
             for key in [key for key in points if key[0] == name]:
                 del points[key]
+        doomed = []
+        for key in [key for key in self._late if key[0] == name]:
+            del self._late[key]
+            doomed += [files.folder_of(*key)] if self._disk.exists(files.folder_of(*key)) else []
         for partition in self._partitions.remove(name):
             partition.close()
-            folder = files.folder_of(name, partition.index)
+            doomed.append(files.folder_of(name, partition.index))
+        for folder in doomed:
             self._deleted_count += 1
             target = f"{folder}.{self._ports.clock.now_ms()}-{self._deleted_count}{_DELETED}"
             try:
@@ -301,16 +330,11 @@ class Storage:
 
                 remove_frozen(self._disk)
             elif name.endswith(_DELETED):
-                self._delete_folder(name)
-            elif name not in known and not name.endswith(_STRAY) and self._is_partition(name):
+                _delete_folder(self._disk, name)
+            elif (
+                name not in known and not name.endswith(_STRAY) and _is_partition(self._disk, name)
+            ):
                 self._move_aside(name)
-
-    def _is_partition(self, name: str) -> bool:
-        try:
-            names = self._disk.names(name)
-        except NotADirectoryError:
-            return False
-        return any(n == files.PARTITION_METADATA or files.parse_name(n) is not None for n in names)
 
     def _move_aside(self, folder: str) -> None:
         target = f"{folder}.{self._ports.clock.now_ms()}{_STRAY}"
@@ -320,7 +344,44 @@ class Storage:
         self._disk.rename(folder, target)
         self._disk.sync_folder("")
 
-    def _delete_folder(self, folder: str) -> None:
-        for name in self._disk.names(folder):
-            self._disk.remove(f"{folder}/{name}")
-        self._disk.remove_folder(folder)
+
+def _is_partition(disk: Disk, folder: str) -> bool:
+    """Whether there is, or was, a log in a folder; what else lies about is none of ours."""
+    try:
+        names = disk.names(folder)
+    except NotADirectoryError:
+        return False
+    return any(n == files.PARTITION_METADATA or files.parse_name(n) is not None for n in names)
+
+
+def _delete_folder(disk: Disk, folder: str) -> None:
+    for name in disk.names(folder):
+        disk.remove(f"{folder}/{name}")
+    disk.remove_folder(folder)
+
+
+def _save_again(records: Log, recovery_point: int, *, is_synced: bool) -> None:
+    """Make durable what a crash may have left in the page cache: it will be shown from now on.
+
+    A sync is not enough.  If the last one failed, the kernel counts its pages as written: they are
+    read as they were, no further sync touches them, and they are gone with the power.  So
+    everything that was not known to be durable is written once more, in place.
+    """
+    try:
+        for segment in records.segments:
+            _write_again(segment, recovery_point)
+        if is_synced:
+            records.sync()
+    except OSError:
+        records.abandon()
+        raise
+
+
+def _write_again(segment: Segment, from_offset: int) -> None:
+    """Write the batches from the one that holds `from_offset` on once more, where they are."""
+    spot = segment.find(from_offset) if segment.next_offset > from_offset else None
+    position = spot.position if spot is not None else segment.size_bytes
+    while position < segment.size_bytes:
+        end = min(position + _COPIED_BYTES, segment.size_bytes)
+        segment.file.write(position, segment.file.read(position, end - position))
+        position = end

@@ -10,12 +10,13 @@ again after a pause of their own, so we let them wait here for the few milliseco
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.markers import write_marker
 from ottla.broker.partition import Partition
-from ottla.broker.shard import Reply, Shard, UnansweredError
+from ottla.broker.shard import Decision, Reply, Shard, UnansweredError
 from ottla.broker.transactional import Turns
 from ottla.cluster.controller import NewTopic
 from ottla.coordinator.caller import Caller
@@ -120,8 +121,7 @@ class TransactionShard(Shard):
             written = [partition for partition in missing if _is_told(outcomes[partition])]
             missing = [p for p in missing if outcomes[p] is ErrorCode.KAFKA_STORAGE_ERROR]
             await self._durable()
-            now_ms = self._clock.now_ms()
-            self.tell(self.machine.on_markers_written(order, written, now_ms))
+            self.tell(self.machine.on_markers_written(order, written, self._now_ms()))
             if missing:
                 log.warning("markers missing, trying again: %s %s", missing, order)
                 await asyncio.sleep(_MARKER_RETRY_MS / 1000)
@@ -195,7 +195,9 @@ class Transactions(Coordinators[TransactionShard]):
             return dict.fromkeys(partitions, shard)
         request = _addition(transactional_id, producer, partitions, adds=adds)
         try:
-            answer = await _put(shard, _BROKER, TransactionCoordinator.add_partitions, request)
+            answer = await shard.ask(
+                _decision(shard, _BROKER, TransactionCoordinator.add_partitions, request)
+            )
         except UnansweredError as error:
             return dict.fromkeys(partitions, error.code)
         return _errors_in(answer)
@@ -315,10 +317,7 @@ def ask_settled(
     shard = context.node.transactions.loaded(transactional_id)
     if shard is None or not shard.is_settled(transactional_id):
         return ask(context, transactional_id, verb, request, refuse)
-    caller, machine = context.caller, shard.machine
-    return shard.ask_at_once(
-        lambda ticket, now_ms: verb(machine, request, caller, ticket, now_ms), refuse
-    )
+    return shard.ask_at_once(_decision(shard, context.caller, verb, request), refuse)
 
 
 async def ask(
@@ -344,21 +343,15 @@ async def ask_at_once(
     refuse: Callable[[ErrorCode], A],
 ) -> A:
     """Put a request to the coordinator of its id, whatever goes on there."""
-    shard = await context.node.transactions.find(transactional_id)
-    if isinstance(shard, ErrorCode):
-        return refuse(shard)
-    try:
-        answer: A = await put(shard, context, verb, request)
-    except UnansweredError as error:
-        return refuse(error.code)
-    return answer
+    decision = partial(_decision, caller=context.caller, verb=verb, request=request)
+    return await context.node.transactions.ask(transactional_id, decision, refuse)
 
 
 async def put(shard: TransactionShard, context: "Context", verb: Verb[R], request: R) -> Any:
     """Put a request to the coordinator of one shard."""
-    return await _put(shard, context.caller, verb, request)
+    return await shard.ask(_decision(shard, context.caller, verb, request))
 
 
-async def _put(shard: TransactionShard, caller: Caller, verb: Verb[R], request: R) -> Any:
+def _decision(shard: TransactionShard, caller: Caller, verb: Verb[R], request: R) -> Decision:
     machine = shard.machine
-    return await shard.ask(lambda ticket, now_ms: verb(machine, request, caller, ticket, now_ms))
+    return lambda ticket, now_ms: verb(machine, request, caller, ticket, now_ms)

@@ -114,7 +114,8 @@ class GroupConfig:
         "group.consumer.assignment.interval.ms", 0, low=0
     )
     """How long partitions stay shared out as they are before they are shared out anew (KIP-1263).
-    0 lets whoever comes read at once; Kafka waits 1 s, which saves work when many come together."""
+    0 lets whoever comes read at once; in a group of more than 100, it stands for 1 ms a member.
+    Kafka waits 1 s, which saves work when many come together."""
 
     consumer_migration_policy: str = setting(
         "group.consumer.migration.policy",

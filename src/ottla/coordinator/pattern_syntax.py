@@ -173,10 +173,11 @@ class Parser:
             return None  # then it is a brace like any other character
         self._at = end + 1
         least = int(low)
-        most = int(high) if high else None if comma else least
-        if max(least, most or 0) > MAX_REPETITIONS or (most is not None and most < least):
+        is_open = bool(comma) and not high  # {2,}: as often as it likes
+        most = int(high) if high else least
+        if not least <= most <= MAX_REPETITIONS:
             raise PatternError(f"bad repetition {{{low}{comma}{high}}}")
-        return least, most
+        return least, None if is_open else most
 
     def _group(self) -> Tree | None:
         folded = self._folds_case

@@ -5,11 +5,10 @@ than its content; nothing beyond `size_bytes` is ever read.  Room is an offer: w
 full to reserve any, the write itself decides.
 """
 
-import errno
 from typing import Final
 
 from ottla.errors import StorageError
-from ottla.ports import Buffer, File
+from ottla.ports import NO_ROOM, Buffer, File
 
 FIRST_ROOM_BYTES: Final = 16 * 1024
 MAX_ROOM_STEP_BYTES: Final = 16 * 1024 * 1024
@@ -56,7 +55,7 @@ class AppendFile:
             self.file.allocate(self._room_bytes)
         except OSError as error:
             self._room_bytes = needed_bytes
-            if error.errno != errno.ENOSPC:
+            if error.errno not in NO_ROOM:
                 raise
 
     def trim(self) -> None:

@@ -50,6 +50,13 @@ class SyncLedger:
         for begun in self._begun:
             begun.files.pop(file, None)
 
+    def abandon(self) -> None:
+        """Nobody syncs any more: let go of the files that only waited for that."""
+        for file, close_after in self._unsynced.items():
+            if close_after:
+                file.close()
+        self._unsynced.clear()
+
     def begin(self, next_offset: int) -> list[File]:
         """The files to sync, so that everything below `next_offset` becomes durable.
 

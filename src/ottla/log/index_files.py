@@ -70,13 +70,15 @@ class IndexFiles(NamedTuple):
     def load(self, interval_bytes: int) -> Indexes:
         """Both indexes, up to the last batch."""
         indexes = Indexes(self.base_offset, interval_bytes)
+        fault: StorageError | None = None
         try:
             position = indexes.resume(self._read_offsets(), self._read_times())
         except StorageError as error:
-            log.warning("index rebuilt: log=%s reason=%s", self.log_file.path, error)
-            indexes, position = Indexes(self.base_offset, interval_bytes), 0
+            fault, indexes, position = error, Indexes(self.base_offset, interval_bytes), 0
         for spot in headers(self.log_file, position, self.log_size_bytes):
             indexes.note(spot.position, spot.size_bytes, spot.last_offset, spot.max_timestamp_ms)
+        if fault is not None:  # not before it is done: what is not in memory breaks the walk off
+            log.warning("index rebuilt: log=%s reason=%s", self.log_file.path, fault)
         return indexes
 
     def _read_offsets(self) -> OffsetIndex:

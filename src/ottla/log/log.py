@@ -12,7 +12,6 @@ An `OSError` is passed on.  After one from `append` the log is as it was before;
 sync nobody knows what is on disk, and the owner must not go on.
 """
 
-import errno
 import logging
 from collections.abc import Iterator, Sequence
 
@@ -25,7 +24,7 @@ from ottla.log.recovery import Checkpoint, recover
 from ottla.log.rolling import has_room_for
 from ottla.log.segment import Segment
 from ottla.log.view import LogView
-from ottla.ports import Disk, File
+from ottla.ports import NO_ROOM, Disk, File
 from ottla.records.batch import NO_PRODUCER_ID, Batch
 
 log = logging.getLogger(__name__)
@@ -232,7 +231,7 @@ class Log(LogView):
         try:
             self.roll(now_ms)
         except OSError as error:
-            if error.errno != errno.ENOSPC:
+            if error.errno not in NO_ROOM:
                 raise
             log.warning("last segment kept, the disk is full: folder=%s %s", self.folder, error)
             return False
@@ -320,3 +319,4 @@ class Log(LogView):
     def abandon(self) -> None:
         """Let go of all files and write nothing more, as when the disk is not to be trusted."""
         self._segments.close()
+        self._ledger.abandon()

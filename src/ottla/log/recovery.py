@@ -62,6 +62,12 @@ class Recovered:
     ledger: SyncLedger = field(default_factory=lambda: SyncLedger(0))
     """Knows the files that recovery wrote, or that were maybe not synced before the crash."""
 
+    def abandon(self) -> None:
+        """Let go of all files."""
+        for segment in self.segments:
+            segment.close()
+        self.ledger.abandon()
+
 
 def recover(
     disk: Disk,
@@ -87,14 +93,18 @@ def recover(
     found = Recovered(
         segments=segments, epochs=epochs, producers=snapshots, was_clean=checkpoint.was_clean
     )
-    if segments and checkpoint.was_clean:
-        segments[-1].find_end()
-        segments[-1].close()
-    elif segments:
-        _Scan(disk, folder, config, found).run(checkpoint.recovery_point)
-    _settle_ends(disk, folder, found, checkpoint)
-    if checkpoint.was_clean or not found.segments:
-        snapshots.restore(found.segments, found.next_offset)
+    try:
+        if segments and checkpoint.was_clean:
+            segments[-1].find_end()
+            segments[-1].close()
+        elif segments:
+            _Scan(disk, folder, config, found).run(checkpoint.recovery_point)
+        _settle_ends(disk, folder, found, checkpoint)
+        if checkpoint.was_clean or not found.segments:
+            snapshots.restore(found.segments, found.next_offset)
+    except (OSError, StorageError):
+        found.abandon()  # it may be tried again, and again
+        raise
     return found
 
 

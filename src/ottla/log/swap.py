@@ -95,4 +95,5 @@ def _complete(
             disk.remove(f"{folder}/{file.name}")
     disk.sync_folder(folder)
     for segment in segments:
+        segment.close()
         segment.rename("")

@@ -1,8 +1,8 @@
 """Files in a folder of the real machine.
 
-Everything but `sync_files` and `sync_folder_aside` runs inline: it touches the page cache, which is
-quicker than any hand-over to a thread.  `files` keeps the number of descriptors bounded, `syncing`
-waits for the disk.
+Everything but `sync_files`, `sync_folder_aside` and `warm` runs inline: it touches the page cache,
+which is quicker than any hand-over to a thread.  `files` keeps the number of descriptors bounded,
+`syncing` waits for the disk, and `caching` knows what a read would wait for.
 """
 
 import asyncio
@@ -12,14 +12,16 @@ import math
 import os
 import posixpath
 import resource
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import chain
-from typing import Final
+from typing import Final, TypeVar
 
 from ottla.ports import File
+from ottla.runtime.caching import Wanted
 from ottla.runtime.files import OpenFiles, RealFile
 from ottla.runtime.paths import path_parts
-from ottla.runtime.syncing import MOST_THREADS, Errors, SyncThreads
+from ottla.runtime.syncing import MOST_THREADS, DiskThreads, Errors, sync_descriptor
 
 MOST_DESCRIPTORS: Final = 16_384
 """Descriptors that a disk holds at most, even where the process may have many more."""
@@ -29,6 +31,8 @@ _LOCK_NAME: Final = ".lock"
 _FOLDERS_A_SHARE: Final = 4
 _DESCRIPTOR_RETRY_MS: Final = 1
 _TOO_MANY_OPEN: Final = frozenset({errno.EMFILE, errno.ENFILE})
+
+_T = TypeVar("_T")
 
 
 class RealDisk:
@@ -44,7 +48,8 @@ class RealDisk:
             os.makedirs(self._root)
             _sync_folder_at(os.path.dirname(self._root))
         self._open_files = OpenFiles(self._root, max_descriptors or _default_max_descriptors())
-        self._sync_threads = SyncThreads()
+        self._sync_threads = DiskThreads("ottla-sync")
+        self._warm_threads = DiskThreads("ottla-warm")
         self._lock_descriptor: int | None = None
 
     @property
@@ -120,7 +125,7 @@ class RealDisk:
             file.is_dirty = False
         if pinned:
             descriptors = [[pinned[file] for file in share] for share in shares]
-            await self._sync_threads.sync(descriptors, done)
+            await self._sync_threads.work_off(descriptors, sync_descriptor, done)
 
     async def sync_folder_aside(self, path: str) -> None:
         """As the port says.  It is the folder that has this name now, whatever it is called later.
@@ -129,11 +134,33 @@ class RealDisk:
         """
         descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_DIRECTORY)
         # Not `fdatasync`: that need not bring names to disk where the folder does not grow.
-        await self._sync_threads.sync([[descriptor]], lambda _: os.close(descriptor), os.fsync)
+        await self._sync_threads.work_off([[descriptor]], os.fsync, lambda _: os.close(descriptor))
+
+    def at_once(self, act: Callable[[], _T]) -> _T:
+        open_files = self._open_files
+        assert not open_files.is_hurried
+        open_files.is_hurried = True
+        try:
+            return act()
+        finally:
+            open_files.is_hurried = False
+
+    async def warm(self, path: str, position: int, size_bytes: int) -> None:
+        """As the port says.  If the caller is canceled, nothing more is brought."""
+        wanted = Wanted(self._absolute(path), position, size_bytes)
+        try:
+            with suppress(OSError):  # it may be gone, and if it is broken, the reader will notice
+                await self._warm_threads.work_off([[wanted]], Wanted.bring)
+        finally:
+            wanted.is_wanted = False
 
     def free_bytes(self) -> int:
         status = os.statvfs(self._root)
         return status.f_bavail * status.f_frsize
+
+    def total_bytes(self) -> int:
+        status = os.statvfs(self._root)
+        return status.f_blocks * status.f_frsize
 
     def lock(self) -> None:
         """As the port says; locking twice is no error."""
@@ -163,6 +190,7 @@ class RealDisk:
 
     def close(self) -> None:
         """Wait for syncs in flight, close every file, and unlock."""
+        self._warm_threads.stop()
         self._sync_threads.stop()
         self._open_files.close_all()
         self.unlock()

@@ -16,12 +16,18 @@ clean, so that a second `fsync` succeeds, and lies.  The file raises the error f
 import errno
 import os
 import posixpath
+import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ottla.ports import Buffer
+from ottla.ports import Buffer, ColdReadError
+from ottla.runtime.caching import PageCache, read_no_further
 from ottla.runtime.syncing import sync_descriptor
+
+FRESH_BYTES: Final = 16 * 1024 * 1024
+"""What was among the last so many bytes written to a disk, or twice that, is taken to be in memory:
+whoever reads at the end of a log need not ask."""
 
 _NO_DESCRIPTOR: Final = -1
 # What a file system says that cannot preallocate.
@@ -32,6 +38,9 @@ class RealFile:
     """See `ottla.ports.File`.  Belongs to the thread that opened it."""
 
     __slots__ = (
+        "_fresh_position",
+        "_fresh_until_bytes",
+        "_modest_descriptor",
         "_open_files",
         "descriptor",
         "has_name",
@@ -45,6 +54,9 @@ class RealFile:
 
     def __init__(self, open_files: "OpenFiles", path: str, descriptor: int) -> None:
         self._open_files = open_files
+        self._fresh_position = sys.maxsize
+        self._fresh_until_bytes = 0
+        self._modest_descriptor = _NO_DESCRIPTOR  # the one that has nothing read ahead
         self.path = path
         self.descriptor = descriptor
         self.has_name = True
@@ -70,6 +82,11 @@ class RealFile:
             descriptor = self._open_files.descriptor_of(self)
         self.was_used = self.is_dirty = True
         size_bytes = data.nbytes if isinstance(data, memoryview) else len(data)
+        open_files = self._open_files
+        open_files.written_bytes += size_bytes
+        if open_files.written_bytes > self._fresh_until_bytes:
+            self._fresh_position = position
+            self._fresh_until_bytes = open_files.written_bytes + FRESH_BYTES
         written = os.pwrite(descriptor, data, position)
         while written < size_bytes:
             # Short: there is a signal, a limit for one call, or an error, which comes next.
@@ -83,6 +100,12 @@ class RealFile:
         if descriptor == _NO_DESCRIPTOR or self.is_closed:
             descriptor = self._open_files.descriptor_of(self)
         self.was_used = True
+        open_files = self._open_files
+        if open_files.is_hurried and (
+            position < self._fresh_position
+            or open_files.written_bytes > self._fresh_until_bytes + FRESH_BYTES
+        ):
+            self._refuse_to_wait(descriptor, position, size_bytes)
         data = os.pread(descriptor, size_bytes, position)
         if len(data) == size_bytes:
             return data
@@ -94,6 +117,13 @@ class RealFile:
             data = os.pread(descriptor, size_bytes, position)
             parts.append(data)
         return b"".join(parts)
+
+    def _refuse_to_wait(self, descriptor: int, position: int, size_bytes: int) -> None:
+        if descriptor != self._modest_descriptor:
+            read_no_further(descriptor)
+            self._modest_descriptor = descriptor
+        if not self._open_files.cache.has(descriptor, position, size_bytes):
+            raise ColdReadError(self.path, position, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
         descriptor = self._open_files.descriptor_of(self)
@@ -151,6 +181,11 @@ class OpenFiles:
         self._holders: OrderedDict[RealFile, None] = OrderedDict()
         # Files with a name, by folder and then by path; one path may be open several times.
         self._named: dict[str, dict[str, list[RealFile]]] = {}
+        self.is_hurried = False
+        """Whether reads must not wait for the device."""
+        self.cache = PageCache()
+        self.written_bytes = 0
+        """Of all files together, since they were first opened."""
         # Of files that are synced twice at a time, beside the descriptor that they hold.
         self._extra: set[int] = set()
 

@@ -1,9 +1,10 @@
-"""Waiting for the disk: the threads that call `fsync`.
+"""Waiting for the disk: the threads that call `fsync`, and those that read what is not in memory.
 
-Appending in a thread costs ten times the append, but a sync may take longer than a heartbeat.  So
-only syncs come here, and a whole group of them wakes the loop once.  There are a few threads: while
-one waits for the device, another hands it the next pages; and of many small files, a file system
-makes several durable with one write to its journal, if it is asked for them at the same time.
+Appending in a thread costs ten times the append, but a sync may take longer than a heartbeat, and
+so may a read from the device.  So only these come here, and a whole group of them wakes the loop
+once.  There are a few threads: while one waits for the device, another hands it the next pages; and
+of many small files, a file system makes several durable with one write to its journal, if it is
+asked for them at the same time.
 """
 
 import asyncio
@@ -14,14 +15,16 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 log = logging.getLogger(__name__)
 
 MOST_THREADS: Final = 4
 
+_T = TypeVar("_T")
+
 Errors = Sequence[OSError | None]
-"""What became of each sync of a group, in its order."""
+"""What became of each item of a group, in its order."""
 
 
 def sync_descriptor(descriptor: int) -> None:
@@ -33,13 +36,13 @@ def sync_descriptor(descriptor: int) -> None:
         os.fdatasync(descriptor)
 
 
-class _Job:
-    """A group of syncs, in shares: each share is worked off in order, by one thread."""
+class _Job(Generic[_T]):
+    """A group of items, in shares: each share is worked off in order, by one thread."""
 
     def __init__(
         self,
-        shares: Sequence[Sequence[int]],
-        act: Callable[[int], None],
+        shares: Sequence[Sequence[_T]],
+        act: Callable[[_T], None],
         loop: asyncio.AbstractEventLoop,
         finish: Callable[[Errors], None],
     ) -> None:
@@ -52,7 +55,7 @@ class _Job:
         self._lock = threading.Lock()
 
     def work_off(self, number: int) -> None:
-        """Sync one share; whoever ends last tells the loop about all of them."""
+        """Do one share; whoever ends last tells the loop about all of them."""
         self._outcomes[number] = [_outcome(self._act, one) for one in self.shares[number]]
         with self._lock:
             self._left_count -= 1
@@ -63,30 +66,31 @@ class _Job:
             self._loop.call_soon_threadsafe(self._finish, errors)
         except RuntimeError:
             # The loop is closed, and so nobody waits.  The next group may have another loop.
-            log.warning("a sync ended after its loop had closed; errors: %s", errors)
+            log.warning("a wait for the disk outlived its loop; errors: %s", errors)
 
 
-class SyncThreads:
-    """Syncs groups of descriptors in up to `most` threads, which start when they are needed."""
+class DiskThreads:
+    """Works groups of items off in up to `most` threads, which start when they are needed."""
 
-    def __init__(self, most: int = MOST_THREADS) -> None:
+    def __init__(self, name: str, most: int = MOST_THREADS) -> None:
+        self._name = name
         self._most = most
-        self._work: queue.SimpleQueue[tuple[_Job, int] | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[tuple[_Job[Any], int] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._share_count = 0
         """Of those that were asked for and are not done yet."""
 
-    async def sync(
+    async def work_off(
         self,
-        shares: Sequence[Sequence[int]],
-        done: Callable[[Errors], None],
-        act: Callable[[int], None] = sync_descriptor,
+        shares: Sequence[Sequence[_T]],
+        act: Callable[[_T], None],
+        done: Callable[[Errors], None] = lambda _: None,
     ) -> None:
-        """Sync all of them with `act`, failed ones or not, then raise the first `OSError`.
+        """Have `act` called with each item, failed ones or not, then raise the first `OSError`.
 
-        Shares may be synced at the same time; within one, the order is kept.  `done` is called on
-        the loop, before this returns, and also if the caller was canceled: the descriptors must
-        stay open until then.  What it raises is raised here, too, unless a sync failed.
+        Shares may be done at the same time; within one, the order is kept.  `done` is called on
+        the loop, before this returns, and also if the caller was canceled: descriptors must stay
+        open until then.  What it raises is raised here, too, unless an item failed.
         """
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
@@ -97,7 +101,7 @@ class SyncThreads:
             try:
                 done(errors)
             except Exception as error:  # a bug, but whoever waits must not wait for ever
-                log.exception("the end of a sync could not be taken note of")
+                log.exception("the end of a wait for the disk could not be taken note of")
                 failure = failure or error
             if waiter.cancelled():
                 return
@@ -123,7 +127,7 @@ class SyncThreads:
             thread.join()
 
     def _start_thread(self) -> None:
-        thread = threading.Thread(target=self._run, name="ottla-sync", daemon=True)
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         thread.start()
         self._threads.append(thread)
 
@@ -133,9 +137,9 @@ class SyncThreads:
             job.work_off(number)
 
 
-def _outcome(act: Callable[[int], None], descriptor: int) -> OSError | None:
+def _outcome(act: Callable[[_T], None], item: _T) -> OSError | None:
     try:
-        act(descriptor)
+        act(item)
     except OSError as error:
         return error
     return None

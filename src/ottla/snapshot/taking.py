@@ -25,6 +25,7 @@ from ottla.cluster.store.sqlite import METADATA_FILE, SqliteStore
 from ottla.log.files import CLEAN_SHUTDOWN, FROZEN
 from ottla.runtime.control import CONTROL_SOCKET, connect
 from ottla.runtime.disk import RealDisk
+from ottla.runtime.reserve import RESERVE_FILE
 from ottla.snapshot.archive import (
     DATA,
     HEADER,
@@ -38,7 +39,7 @@ from ottla.snapshot.control import FREEZE, MAX_ANSWER_BYTES, RELEASE, read_answe
 
 COMPRESSION_LEVEL: Final = 1
 """Records are often compressed already: what is left to gain is quickly gained."""
-LEFT_OUT: Final = frozenset({".lock", CONTROL_SOCKET, FROZEN, f"{METADATA_FILE}-shm"})
+LEFT_OUT: Final = frozenset({".lock", CONTROL_SOCKET, FROZEN, RESERVE_FILE, f"{METADATA_FILE}-shm"})
 """What belongs to a running process, or was left by one that was killed."""
 PATIENCE_S: Final = 300.0
 """How long a broker may take for its copy: it has a second for some ten thousand partitions."""

@@ -13,7 +13,8 @@ let an operation fail, at each of them in turn::
 
 From the moment of power loss on, the disk and its old files only raise `PowerLoss`, which no
 `except Exception` catches.  `lose_power` brings the disk back; its old files stay dead, since
-they belong to a process that is gone.
+they belong to a process that is gone, and nothing is in memory.  `chill` empties memory without
+that.
 """
 
 import asyncio
@@ -22,10 +23,10 @@ import errno
 import os
 import posixpath
 import random
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
 
-from ottla.ports import Buffer, File
+from ottla.ports import Buffer, ColdReadError, File
 from ottla.runtime.paths import path_parts
 from ottla.testing.inodes import (
     Entry,
@@ -41,7 +42,12 @@ from ottla.testing.inodes import (
 SYNC_DELAY_MS: Final = (0.2, 4.0)
 """The least and the most that `sync_files` takes for each file, in virtual time."""
 
+WARM_DELAY_MS: Final = (0.2, 12.0)
+"""The least and the most that `warm` takes, in virtual time."""
+
 _UNLIMITED_BYTES: Final = 2**50
+
+_T = TypeVar("_T")
 
 
 class PowerLoss(BaseException):
@@ -101,6 +107,9 @@ class SimFile:
     def read(self, position: int, size_bytes: int) -> bytes:
         inode = self._opened()
         _refuse_negative(position, size_bytes)
+        if inode.cold_pages and inode.is_cold(position, size_bytes):
+            self._disk.wait_for_device(self.path, position, size_bytes)
+            inode.warm(position, size_bytes)
         return bytes(inode.content[position : position + size_bytes])
 
     def truncate(self, size_bytes: int) -> None:
@@ -169,6 +178,9 @@ class SimDisk:
         self.crash_at = crash_at
         self.capacity_bytes = capacity_bytes
         self.sync_delay_ms = SYNC_DELAY_MS
+        self.warm_delay_ms = WARM_DELAY_MS
+        self.blocking_read_count = 0
+        """How often somebody read what was not in memory, and everything stood still meanwhile."""
         self.on_power_loss: Callable[[], None] | None = None
         """Called at `crash_at`, before `PowerLoss` is raised."""
         self._rng = rng if rng is not None else random.Random(0)
@@ -179,6 +191,7 @@ class SimDisk:
         self._power_cycle = 0
         self._has_power = True
         self._is_locked = False
+        self._is_hurried = False
 
     @property
     def operation_count(self) -> int:
@@ -216,6 +229,11 @@ class SimDisk:
         self._has_power = True
         self.crash_at = None
         self.mend()
+
+    def chill(self, path: str = "") -> None:
+        """Memory is short: of the files at and below `path`, nothing is in it any longer."""
+        for file in _files_below(self._find(path)):
+            file.chill()
 
     def cut_power(self) -> None:
         """From now on everything raises `PowerLoss`, until `lose_power` says what is left."""
@@ -337,9 +355,35 @@ class SimDisk:
         self.begin(Operation.SYNC_FOLDER, path)
         self._tree.sync(folder)
 
+    def at_once(self, act: Callable[[], _T]) -> _T:
+        assert not self._is_hurried
+        self._is_hurried = True
+        try:
+            return act()
+        finally:
+            self._is_hurried = False
+
+    async def warm(self, path: str, position: int, size_bytes: int) -> None:
+        """As the port says, after a while of virtual time."""
+        power_cycle = self._power_cycle
+        await asyncio.sleep(self._rng.uniform(*self.warm_delay_ms) / 1000)
+        self.check_power(power_cycle)
+        if self.exists(path) and isinstance(file := self._find(path), FileNode):
+            file.warm(position, size_bytes)
+
+    def wait_for_device(self, path: str, position: int, size_bytes: int) -> None:
+        """Take note that somebody reads what is not in memory, or refuse to wait for it."""
+        if self._is_hurried:
+            raise ColdReadError(path, position, size_bytes)
+        self.blocking_read_count += 1
+
     def free_bytes(self) -> int:
         self.check_power()
         return max(0, self.capacity_bytes - _used_bytes(self._tree.root))
+
+    def total_bytes(self) -> int:
+        self.check_power()
+        return self.capacity_bytes
 
     def lock(self) -> None:
         self.check_power()
@@ -433,15 +477,16 @@ def _refuse_negative(*numbers: int) -> None:
 
 def _used_bytes(root: FolderNode) -> int:
     """What the files hold together; one with two names takes its room once."""
-    sizes: dict[int, int] = {}
-    folders = [root]
-    while folders:
-        for inode in folders.pop().entries.values():
-            if isinstance(inode, FileNode):
-                sizes[id(inode)] = len(inode.content)
-            elif isinstance(inode, FolderNode):
-                folders.append(inode)
-    return sum(sizes.values())
+    return sum({id(file): len(file.content) for file in _files_below(root)}.values())
+
+
+def _files_below(inode: Inode) -> Iterator[FileNode]:
+    """The files at and below it; one with two names comes twice."""
+    if isinstance(inode, FileNode):
+        yield inode
+    elif isinstance(inode, FolderNode):
+        for entry in inode.entries.values():
+            yield from _files_below(entry)
 
 
 def _os_error(number: int, path: str) -> OSError:

@@ -1,7 +1,8 @@
 """What a simulated disk is made of: files that remember what was synced, and folders.
 
 A file keeps two contents: what a reader sees, and what is durable.  In between stands the list of
-changes that were made since the last sync, because power loss may keep any of them, or a part.
+changes that were made since the last sync, because power loss may keep any of them, or a part.  And
+it knows which of its pages are not in memory: a read of these waits for the device.
 """
 
 import enum
@@ -13,6 +14,9 @@ from ottla.values import dataclass
 
 SECTOR_BYTES: Final = 512
 """What a disk writes atomically: a torn write is torn between sectors, or at a file's end."""
+
+PAGE_BYTES: Final = 4096
+"""What is in memory, or not, as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +87,34 @@ class Inode:
 
 
 class FileNode(Inode):
-    __slots__ = ("content", "durable", "pending")
+    __slots__ = ("cold_pages", "content", "durable", "pending")
 
     def __init__(self) -> None:
         super().__init__()
         self.content = bytearray()
         self.durable = bytearray()
         self.pending: list[Change] = []
+        self.cold_pages: set[int] = set()
+        """Those that are not in memory."""
 
     def change(self, change: Change) -> None:
         change.apply(self.content)
         self.pending.append(change)
+        if self.cold_pages and isinstance(change, Written):
+            self.warm(change.position, len(change.data))
+
+    def chill(self) -> None:
+        """Nothing of it is in memory any longer."""
+        self.cold_pages = set(_pages(0, len(self.content)))
+
+    def warm(self, position: int, size_bytes: int) -> None:
+        """A part of it is in memory again."""
+        self.cold_pages.difference_update(_pages(position, size_bytes))
+
+    def is_cold(self, position: int, size_bytes: int) -> bool:
+        """Whether a read of that part waits for the device."""
+        there_bytes = min(size_bytes, len(self.content) - position)
+        return not self.cold_pages.isdisjoint(_pages(position, there_bytes))
 
     def sync(self) -> None:
         for change in self.pending:
@@ -109,6 +130,7 @@ class FileNode(Inode):
             change.apply(self.durable)
         self.pending.clear()
         self.content = bytearray(self.durable)
+        self.chill()
 
 
 class FolderNode(Inode):
@@ -198,6 +220,10 @@ class Tree:
         _apply_durably(kept)
         self._pending = []
         _restore(self.root, rng, survival)
+
+
+def _pages(position: int, size_bytes: int) -> range:
+    return range(position // PAGE_BYTES, -(-(position + size_bytes) // PAGE_BYTES))
 
 
 def _drawn(rng: random.Random) -> Survival:

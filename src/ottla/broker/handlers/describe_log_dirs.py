@@ -22,7 +22,8 @@ def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -> Desc
     """Describe the one directory there is.  What is not online in it, is not listed."""
     path = os.path.abspath(context.node.config.data_dir)
     try:
-        usable_bytes = context.node.ports.disk.free_bytes()
+        disk = context.node.ports.disk
+        usable_bytes, total_bytes = disk.free_bytes(), disk.total_bytes()
     except OSError as error:
         log.error("data directory unreadable: path=%s reason=%s", path, error)
         result = DescribeLogDirsResult(
@@ -30,7 +31,10 @@ def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -> Desc
         )
     else:
         result = DescribeLogDirsResult(
-            log_dir=path, topics=_topics(_wanted(request, context)), usable_bytes=usable_bytes
+            log_dir=path,
+            topics=_topics(_wanted(request, context)),
+            total_bytes=total_bytes,
+            usable_bytes=usable_bytes,
         )
     return DescribeLogDirsResponse(results=(result,))
 

@@ -3,11 +3,13 @@
 from collections.abc import Awaitable
 from typing import Final
 
+from ottla.broker.cold_reads import aside
 from ottla.broker.context import Context
 from ottla.broker.fetch_sessions import Fetch, Wanted
 from ottla.broker.fetching import PendingFetch
 from ottla.broker.partition import Partition
 from ottla.errors import ErrorCode, StorageError
+from ottla.ports import ColdReadError
 from ottla.wire.messages.fetch import (
     AbortedTransaction,
     FetchRequest,
@@ -47,12 +49,15 @@ class FetchJob:
 
     def __init__(self, request: FetchRequest, context: Context, opened: Fetch) -> None:
         self._context = context
+        self._disk = context.node.ports.disk
         self._opened = opened
         self._committed_only = request.isolation_level == READ_COMMITTED
         self._min_bytes = request.min_bytes
         self._max_bytes = min(request.max_bytes, context.node.config.fetch_max_bytes)
         self._is_follower = _replica_id(request, context.version) >= 0
         self._found = [(wanted, self._find(wanted)) for wanted in opened.wanted]
+        self._results: list[tuple[Wanted, PartitionData]] = []
+        self._remaining_bytes = self._max_bytes
         self.partitions = [found for _, found in self._found if isinstance(found, Partition)]
 
     def has_enough(self) -> bool:
@@ -68,20 +73,44 @@ class FetchJob:
                 return True
             if offset < end:
                 wanting = self._min_bytes - available
-                available += 1 if wanting <= 1 else found.bytes_from(offset, at_least=wanting)
+                available += 1 if wanting <= 1 else self._bytes_from(found, offset, wanting)
                 if available >= self._min_bytes:
                     return True
         return available >= self._min_bytes
 
-    def answer(self) -> FetchResponse:
+    def _bytes_from(self, partition: Partition, offset: int, wanting: int) -> int:
+        """What there is to read; who is so far behind that it is not in memory has enough.
+
+        So has who meets damage: that is an error, and the read that follows tells it.
+        """
+        try:
+            return self._disk.at_once(lambda: partition.bytes_from(offset, at_least=wanting))
+        except (ColdReadError, OSError, StorageError):
+            return wanting
+
+    def answer(self) -> FetchResponse | Awaitable[FetchResponse]:
         """Read what there is, partition by partition, within the limits of the request."""
-        remaining = self._max_bytes
-        results = []
-        for wanted, found in self._found:
-            data = self._read(wanted, found, remaining, is_first=remaining == self._max_bytes)
-            remaining -= len(data.records or b"")
+        try:
+            return self._disk.at_once(self._read_on)
+        except ColdReadError as cold:
+            return aside(self._disk, self._find_again_and_read_on, cold)
+
+    def _read_on(self) -> FetchResponse:
+        """Read the partitions that were not read yet: one that is not in memory breaks it off."""
+        results = self._results
+        for wanted, found in self._found[len(results) :]:
+            is_first = self._remaining_bytes == self._max_bytes
+            data = self._read(wanted, found, self._remaining_bytes, is_first=is_first)
+            self._remaining_bytes -= len(data.records or b"")
             results.append((wanted, data))
         return self._opened.response(results)
+
+    def _find_again_and_read_on(self) -> FetchResponse:
+        """There was a wait, in which partitions may have been deleted, and others come."""
+        read_count = len(self._results)
+        unread = self._opened.wanted[read_count:]
+        self._found[read_count:] = [(wanted, self._find(wanted)) for wanted in unread]
+        return self._read_on()
 
     def _find(self, wanted: Wanted) -> Partition | ErrorCode:
         node = self._context.node
@@ -134,6 +163,7 @@ class FetchJob:
             records = read.data
             if self._committed_only:
                 aborted = _aborted_in(partition, wanted.partition.fetch_offset, read.next_offset)
+            partition.fetched_bytes += len(records)
         return PartitionData(
             partition_index=partition.index,
             high_watermark=partition.high_watermark,

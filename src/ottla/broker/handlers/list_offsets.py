@@ -1,11 +1,15 @@
 """ListOffsets (key 2): the offset of a time, or of one end of the log."""
 
+from collections.abc import Awaitable
 from enum import IntEnum
+from itertools import islice
 from typing import Final
 
+from ottla.broker.cold_reads import aside
 from ottla.broker.context import Context
 from ottla.broker.partition import Partition
 from ottla.errors import BatchError, ErrorCode, StorageError
+from ottla.ports import ColdReadError
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -30,21 +34,40 @@ class SpecialTime(IntEnum):
     EARLIEST_PENDING_UPLOAD = -6
 
 
-def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
-    """Look up each partition's offset."""
-    committed_only = request.isolation_level == READ_COMMITTED
-    return ListOffsetsResponse(
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    _look_up(topic.name, asked, committed_only, context)
-                    for asked in topic.partitions
-                ),
+def list_offsets(
+    request: ListOffsetsRequest, context: Context
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    """Look up each partition's offset; what is not in memory is waited for."""
+    disk, lookup = context.node.ports.disk, Lookup(request, context)
+    try:
+        return disk.at_once(lookup.go_on)
+    except ColdReadError as cold:
+        return aside(disk, lookup.go_on, cold)
+
+
+class Lookup:
+    """One request while it is served: what is asked, and the answers so far."""
+
+    def __init__(self, request: ListOffsetsRequest, context: Context) -> None:
+        self._context = context
+        self._topics = request.topics
+        self._committed_only = request.isolation_level == READ_COMMITTED
+        self._asked = [(topic.name, one) for topic in request.topics for one in topic.partitions]
+        self._found: list[ListOffsetsPartitionResponse] = []
+
+    def go_on(self) -> ListOffsetsResponse:
+        """Look up what was not looked up yet: what is not in memory breaks it off."""
+        for topic, asked in self._asked[len(self._found) :]:
+            self._found.append(_look_up(topic, asked, self._committed_only, self._context))
+        answers = iter(self._found)
+        return ListOffsetsResponse(
+            topics=tuple(
+                ListOffsetsTopicResponse(
+                    name=topic.name, partitions=tuple(islice(answers, len(topic.partitions)))
+                )
+                for topic in self._topics
             )
-            for topic in request.topics
         )
-    )
 
 
 def _look_up(

@@ -39,6 +39,9 @@ _ATTRIBUTES_AT: Final = 22
 _NONE: Final = ErrorCode.NONE
 """To ask an enum for a member costs more than a call, and this is the way of every request."""
 
+_NOT_HERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+"""Whoever asks may name any topic: such refusals are not counted by topic."""
+
 _LOST: Final = Appended(error=ErrorCode.KAFKA_STORAGE_ERROR, message="the disk failed")
 
 _NO_TRANSACTIONAL_ID: Final = Appended(
@@ -121,6 +124,8 @@ def _append_all(
                 has_new = True
             if result.error is not _NONE:
                 has_error = True
+                if result.error not in _NOT_HERE:
+                    node.meters.count_refusal(name, result.error)
             partitions.append(_response(data.index, result))
         topics.append(
             TopicProduceResponse(

@@ -17,6 +17,7 @@ from ottla.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ottla.wire.schema import replace
 
 
 async def write_txn_markers(
@@ -25,8 +26,28 @@ async def write_txn_markers(
     """Write all markers, then wait once until they are durable."""
     results = tuple(_write(marker, context) for marker in request.markers)
     if context.node.flusher is not None:
-        await context.node.flusher.flush()
+        try:
+            await context.node.flusher.flush()
+        except OSError:  # which the flusher has told of
+            results = tuple(_lost(result) for result in results)
     return WriteTxnMarkersResponse(markers=results)
+
+
+def _lost(written: WritableTxnMarkerResult) -> WritableTxnMarkerResult:
+    """The answer if the sync fails: nobody knows which markers are on disk, so none of them is."""
+    return replace(
+        written,
+        topics=tuple(
+            replace(
+                topic,
+                partitions=tuple(
+                    replace(p, error_code=p.error_code or ErrorCode.KAFKA_STORAGE_ERROR)
+                    for p in topic.partitions
+                ),
+            )
+            for topic in written.topics
+        ),
+    )
 
 
 def _write(writable: WritableTxnMarker, context: Context) -> WritableTxnMarkerResult:

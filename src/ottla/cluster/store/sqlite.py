@@ -5,13 +5,17 @@ when it returns.  SQLite does its own file access, past the Disk port (ADR 10); 
 long as a sync takes, which is fine for what is written here, and would not be for records.
 
 Leases end with the process, so opening a store deletes what the last process had leased.
+
+On a full disk a change is tried again with room from a reserve, if there is one: it may be the very
+change that makes room.
 """
 
+import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import count
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.cluster.store.interface import (
     ABSENT,
@@ -27,6 +31,8 @@ from ottla.cluster.store.interface import (
 )
 from ottla.cluster.store.watchers import Watchers, check_shape, leases_of
 from ottla.errors import StorageError
+
+log = logging.getLogger(__name__)
 
 METADATA_FILE: Final = "metadata.sqlite"
 """Where in its data directory a broker has it."""
@@ -49,10 +55,27 @@ _SCHEMA: Final = """
 """
 _SELECT: Final = "SELECT key, value, create_revision, mod_revision FROM entries"
 _UPSERT: Final = """
-    INSERT INTO entries VALUES (?1, ?2, ?3, ?3, ?4)
-    ON CONFLICT (key) DO UPDATE SET value = ?2, mod_revision = ?3, lease_id = ?4
+    INSERT INTO entries VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (key) DO UPDATE
+    SET value = excluded.value, mod_revision = excluded.mod_revision, lease_id = excluded.lease_id
 """
 _AFTER_ALL: Final = "\U0010ffff"
+
+
+class Room(Protocol):
+    """Room on the disk that is kept for bad times."""
+
+    def keep(self) -> bool:
+        """Take it, if it is there; whether all of it was."""
+        ...
+
+    def release(self) -> bool:
+        """Give some of it back; whether there was any."""
+        ...
+
+
+class FullError(StorageError):
+    """There is no room for a change; it was not made."""
 
 
 class SqliteLease:
@@ -67,9 +90,14 @@ class SqliteLease:
 class SqliteStore:
     """Opens or creates the store at `path`; `StorageError` if it is not ours, or in use."""
 
-    def __init__(self, path: str, *, is_temporary: bool = False) -> None:
+    def __init__(
+        self, path: str, *, is_temporary: bool = False, reserve: Room | None = None
+    ) -> None:
         """One that `is_temporary` goes with its owner: it survives a crash, but no power loss."""
         self._path = path
+        self._reserve = reserve
+        self._is_reserved = True
+        """Whether the reserve is whole, as far as we know."""
         self._is_temporary = is_temporary
         self._watchers = Watchers()
         self._leases: set[int] = set()
@@ -99,6 +127,21 @@ class SqliteStore:
         check_shape(checks, operations)
         if unknown := leases_of(operations) - self._leases:
             raise StorageError(f"no such lease: {sorted(unknown)}")
+        while True:
+            try:
+                result = self._change(checks, operations)
+            except FullError:
+                if self._reserve is None or not self._reserve.release():
+                    raise
+                log.warning("the disk is full, and metadata uses its reserve: store=%s", self._path)
+                self._is_reserved = False
+            else:
+                break
+        if self._reserve is not None and not self._is_reserved:
+            self._is_reserved = self._reserve.keep()
+        return result
+
+    def _change(self, checks: Sequence[Unchanged], operations: Sequence[Operation]) -> TxnResult:
         with self._transaction():
             revision = self._revision()
             if not all(self._holds(check) for check in checks):
@@ -180,7 +223,7 @@ class SqliteStore:
         done: list[Operation] = []
         for op in operations:
             if isinstance(op, Put):
-                self._db.execute(_UPSERT, (op.key, op.value, revision, op.lease_id))
+                self._db.execute(_UPSERT, (op.key, op.value, revision, revision, op.lease_id))
                 done.append(op)
             elif self._db.execute("DELETE FROM entries WHERE key = ?", (op.key,)).rowcount:
                 done.append(op)
@@ -225,4 +268,5 @@ class SqliteStore:
             code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
             if code == sqlite3.SQLITE_IOERR:
                 self._failure = str(error)
-            raise StorageError(f"metadata store {self._path}: {error}") from error
+            kind = FullError if code == sqlite3.SQLITE_FULL else StorageError
+            raise kind(f"metadata store {self._path}: {error}") from error

@@ -145,6 +145,16 @@ class ClassicGroup:
         self.state = to
         self.since_ms = now_ms
 
+    def move_deadlines(self, by_ms: int) -> None:
+        """The clock was set by so much, and whatever is waited for comes when it would have."""
+        self.until_ms += by_ms
+        self.initial_until_ms += by_ms
+        self.pending = {member_id: at_ms + by_ms for member_id, at_ms in self.pending.items()}
+        for member in self.members.values():
+            member.deadline_ms += by_ms
+            if member.alarm_ms is not None:
+                member.alarm_ms += by_ms
+
     def adopt(self, value: GroupMetadataValue) -> None:
         """Take in a record of the log: this is what the group has agreed on.
 

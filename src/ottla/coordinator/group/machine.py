@@ -268,6 +268,12 @@ class GroupCoordinator:
             case _:
                 raise AssertionError(f"no such alarm: {name}")
 
+    def on_clock_set(self, by_ms: int) -> None:
+        """The clock was set: members have as long to be heard of as they had."""
+        for group in self._groups.values():
+            group.move_deadlines(by_ms)
+        self._consumers.watch.move_deadlines(by_ms)
+
     def on_topics_deleted(self, names: frozenset[str]) -> list[Effect]:
         """Topics are gone, and so are the offsets that groups have committed for them."""
         return persist_each(self._offsets.tombstones_of_topics(names))

@@ -5,6 +5,7 @@ it would never be ended.  A leader asks, with `verify_only`, before it lets such
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from ottla.coordinator.txn.transaction import Producer, State, Transaction
 from ottla.errors import ErrorCode
@@ -42,6 +43,34 @@ def takes_part(current: Transaction | None, producer: Producer, partition: Topic
     """Whether what `producer` writes to the partition now is part of an open transaction."""
     is_member = current is not None and partition in current.partitions
     return is_member and not verify_refusal(current, producer)
+
+
+class Addition(NamedTuple):
+    """What becomes of what is asked of one transaction."""
+
+    error: ErrorCode
+    """For all partitions; NONE if each has its own."""
+    members: frozenset[TopicPartition]
+    """The partitions that take part then."""
+    added: Transaction | None = None
+    """The transaction as it is to be recorded, if that is another one than before."""
+
+
+def addition(
+    asked: AddPartitionsToTxnTransaction, current: Transaction | None, version: int, now_ms: int
+) -> Addition:
+    """Decide what is `asked` of the `current` transaction of that id."""
+    producer = Producer(asked.producer_id, asked.producer_epoch)
+    partitions = frozenset(partitions_of(asked.topics))
+    if not asked.transactional_id:
+        return Addition(ErrorCode.INVALID_REQUEST, partitions)
+    if asked.verify_only:
+        members = frozenset[TopicPartition]() if current is None else current.partitions
+        return Addition(verify_refusal(current, producer), members)
+    error = add_refusal(current, producer)
+    if current is None or error:
+        return Addition(error, partitions)
+    return Addition(error, partitions, added(current, partitions, version, now_ms))
 
 
 def added(

@@ -6,9 +6,10 @@ transaction is decided when its decision is recorded; from then on it can only b
 markers are ordered with `WriteMarkers`, and ordered again after a restart, until every partition
 has been reported with `on_markers_written`.
 
-Soft state is which markers are missing and each producer's epoch before the last bump.  A restart
-forgets both: markers are written twice, which does no harm, and a producer that retries across the
-restart is fenced.
+Soft state is which markers are missing, each producer's epoch before the last bump, and by how much
+the clock was set while a transaction was open.  A restart forgets it: markers are written twice,
+which does no harm, a producer that retries across the restart is fenced, and what a transaction has
+left of its time is then for the clock to say.
 """
 
 from collections.abc import Callable, Iterable
@@ -104,6 +105,8 @@ class TransactionCoordinator:
         self._transactions: dict[str, Transaction] = {}
         self._last_epochs: dict[str, int] = {}
         self._unmarked: dict[str, _Unmarked] = {}
+        self._clock_set_ms: dict[str, int] = {}
+        """By how much the clock was set since a transaction, which is open, began."""
         self._orders = count(1)
 
     def init_producer_id(
@@ -143,25 +146,15 @@ class TransactionCoordinator:
         results = []
         for asked in adding.asked(request, is_from_broker=is_from_broker):
             transactional_id = asked.transactional_id
-            producer = Producer(asked.producer_id, asked.producer_epoch)
             current = decided.get(transactional_id) or self._transactions.get(transactional_id)
-            partitions = frozenset(adding.partitions_of(asked.topics))
-            if not transactional_id:
-                error, members = ErrorCode.INVALID_REQUEST, partitions
-            elif asked.verify_only:
-                error = adding.verify_refusal(current, producer)
-                members = frozenset() if current is None else current.partitions
-            else:
-                error, members = adding.add_refusal(current, producer), partitions
-                if current is not None and not error:
-                    added = adding.added(current, partitions, version, now_ms)
-                    decided.update({} if added is None else {transactional_id: added})
+            error, members, added = adding.addition(asked, current, version, now_ms)
+            if added is not None:
+                decided[transactional_id] = added
+            told = _told(error, caller.version, _FENCED_SINCE_VERSION)
             results.append(
                 AddPartitionsToTxnResult(
                     transactional_id=transactional_id,
-                    topic_results=adding.results(
-                        asked.topics, _told(error, caller.version, _FENCED_SINCE_VERSION), members
-                    ),
+                    topic_results=adding.results(asked.topics, told, members),
                 )
             )
         response = (
@@ -273,6 +266,13 @@ class TransactionCoordinator:
         next_ms = now_ms + self._config.expired_id_check_interval_ms
         return [*self._expire(now_ms), Alarm(EXPIRY_ALARM, next_ms)]
 
+    def on_clock_set(self, by_ms: int) -> None:
+        """The clock was set: those who have a transaction open have the time that they had."""
+        for transactional_id, transaction in self._transactions.items():
+            if transaction.state is State.ONGOING:
+                set_ms = self._clock_set_ms.get(transactional_id, 0)
+                self._clock_set_ms[transactional_id] = set_ms + by_ms
+
     def on_loaded(self, now_ms: int) -> list[Effect]:
         """The log was read to its end: what was decided before is carried out now."""
         effects: list[Effect] = [
@@ -290,6 +290,8 @@ class TransactionCoordinator:
         if decoded is None:
             return
         transactional_id, transaction = decoded
+        if transaction is None or transaction.state is not State.ONGOING:
+            self._clock_set_ms.pop(transactional_id, None)
         if transaction is not None:
             self._transactions[transactional_id] = transaction
         else:
@@ -360,7 +362,7 @@ class TransactionCoordinator:
         """Without a producer id at hand, the next alarm tries again."""
         effects: list[Effect] = []
         for transactional_id, transaction in self._transactions.items():
-            if transaction.has_timed_out(now_ms):
+            if transaction.has_timed_out(now_ms - self._clock_set_ms.get(transactional_id, 0)):
                 effects += self._fence(transactional_id, transaction, now_ms)[1]
         return effects
 

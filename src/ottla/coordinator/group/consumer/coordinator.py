@@ -91,7 +91,7 @@ class ConsumerGroups:
         effects += self.hear(request.group_id, member, now_ms)
         if _current(before) != _current(member):
             effects += self._watch_revocation(request.group_id, member, now_ms)
-        interval_ms = self.config.consumer_heartbeat_interval_ms
+        interval_ms = draft.next_beat_ms(self.config.consumer_heartbeat_interval_ms)
         answer = heartbeats.accepted(request, before, member, interval_ms)
         return [*effects, Answer(ticket, answer)]
 

@@ -5,14 +5,14 @@ are persisted together: a crash leaves either the old state or the new one.  The
 touched; it changes when the records are applied.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from ottla.coordinator.effects import StoredRecord
 from ottla.coordinator.group.classic import Cause
 from ottla.coordinator.group.consumer.assignors import ASSIGNORS, Candidate
 from ottla.coordinator.group.consumer.causes import topics_changed
-from ottla.coordinator.group.consumer.group import NO_TARGET, ConsumerGroup, topics_of
+from ottla.coordinator.group.consumer.group import NO_TARGET, ConsumerGroup
 from ottla.coordinator.group.consumer.member import ConsumerMember
 from ottla.coordinator.group.consumer.reconciling import Goal, reconcile
 from ottla.coordinator.group.consumer.records import (
@@ -27,10 +27,26 @@ from ottla.coordinator.group.consumer.records import (
     target_record,
     tombstone,
 )
+from ottla.coordinator.group.consumer.tally import Tally
 from ottla.coordinator.group.consumer.topics import Place, Topics
 from ottla.coordinator.pattern_syntax import PatternError
 from ottla.coordinator.patterns import compiled
 from ottla.values import dataclass
+
+AT_ONCE_COUNT: Final = 100
+"""Groups of more members are not shared out anew whenever one comes or goes."""
+
+
+def put_off_ms(interval_ms: int, member_count: int) -> int:
+    """How long a target stays as it is: as long as was set or, in a large group, as is bearable.
+
+    To share out partitions is a look at every member, so that a crowd of n that comes at once would
+    cost n².  A wait of a millisecond for each of them, of which the look takes less than a
+    hundredth, makes it n.
+    """
+    if interval_ms or member_count <= AT_ONCE_COUNT:
+        return interval_ms
+    return member_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +72,7 @@ class Draft:
         self.epoch = group.epoch
         self.target_epoch = group.target_epoch
         self._members: dict[str, ConsumerMember] | None = None
+        self._tally: Tally | None = None
         self._target: dict[str, frozenset[Place]] | None = None
         self._patterns: dict[str, Resolved] | None = None
         self._topics: frozenset[str] | None = None  # worked out when somebody asks
@@ -80,14 +97,19 @@ class Draft:
         return self._group.patterns if self._patterns is None else self._patterns
 
     @property
+    def tally(self) -> Tally:
+        return self._group.tally if self._tally is None else self._tally
+
+    @property
     def topics(self) -> frozenset[str]:
-        """All that members read: a look at each of them, so it is kept."""
+        """All that members read."""
         if self._topics is None:
-            self._topics = topics_of(self.members.values(), self.patterns)
+            self._topics = self.tally.topics(self.patterns)
         return self._topics
 
     def put(self, member: ConsumerMember) -> None:
         """A member is new, or says something new of itself."""
+        self._writable_tally().replace(self.members.get(member.member_id), member)
         self._writable_members()[member.member_id] = member
         self.records.append(member_record(self.group_id, member))
 
@@ -95,6 +117,7 @@ class Draft:
         """Members are gone, and what they owned is free."""
         for member_id in member_ids:
             self.records += member_tombstones(self.group_id, member_id)
+            self._writable_tally().replace(self.members[member_id], None)
             del self._writable_members()[member_id]
             self._writable_target().pop(member_id, None)
             self.gone.append(member_id)
@@ -131,7 +154,7 @@ class Draft:
 
     def assign(self) -> None:
         """Share out the partitions for this epoch, if that was not done, nor done too recently."""
-        if self.target_epoch >= self.epoch or not self._may_assign():
+        if self.target_epoch >= self.epoch or self.assigns_in_ms:
             return
         candidates = self._candidates()
         counts = self._rules.topics.partition_counts(self.topics)
@@ -144,9 +167,15 @@ class Draft:
         self.target_epoch = self.epoch
         self.records.append(target_epoch_record(self.group_id, self.epoch, self._rules.now_ms))
 
+    def next_beat_ms(self, interval_ms: int) -> int:
+        """When a member shall report again: no later than what it waits for can be decided."""
+        if self.target_epoch >= self.epoch:
+            return interval_ms
+        return min(interval_ms, max(1, self.assigns_in_ms))
+
     def assignor(self) -> str:
         """The one that most members ask for; of those with equal votes, the one we prefer."""
-        votes = Counter(m.server_assignor for m in self.members.values())
+        votes = self.tally.votes
         known = self._rules.assignors
         return max(known, key=lambda name: (votes[name], -known.index(name)))
 
@@ -181,7 +210,7 @@ class Draft:
 
     def _resolve(self) -> bool:
         """Match expressions anew; true if one of them matches other topics than before."""
-        wanted = {member.pattern for member in self.members.values() if member.pattern}
+        wanted = self.tally.patterns
         has_changed = False
         for pattern in sorted(self.patterns.keys() - wanted):
             del self._writable_patterns()[pattern]
@@ -218,10 +247,14 @@ class Draft:
             found[member_id] = Candidate(topic_ids, places, member.instance_id)
         return found
 
-    def _may_assign(self) -> bool:
-        interval_ms = self._rules.assignment_interval_ms
-        last_ms = self._group.assigned_ms
-        return 0 in (interval_ms, last_ms) or self._rules.now_ms >= last_ms + interval_ms
+    @property
+    def assigns_in_ms(self) -> int:
+        """How long it is too early to share out the partitions anew; 0: it is not."""
+        wait_ms = put_off_ms(self._rules.assignment_interval_ms, len(self.members))
+        since_ms = self._rules.now_ms - self._group.assigned_ms
+        # Less than nothing if the clock was set back.
+        is_early = self._group.assigned_ms > 0 and 0 <= since_ms < wait_ms
+        return wait_ms - since_ms if is_early else 0
 
     def _owner(self, place: Place) -> str | None:
         owner = self._group.owners.get(place)
@@ -232,6 +265,11 @@ class Draft:
         if self._members is None:
             self._members = dict(self._group.members)
         return self._members
+
+    def _writable_tally(self) -> Tally:
+        if self._tally is None:
+            self._tally = self._group.tally.copy()
+        return self._tally
 
     def _writable_target(self) -> dict[str, frozenset[Place]]:
         if self._target is None:

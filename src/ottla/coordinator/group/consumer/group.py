@@ -7,7 +7,7 @@ what is no longer its own.  The state of a group is a comparison of the three.
 Everything in here changes in `apply` alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import Final, assert_never
@@ -22,6 +22,7 @@ from ottla.coordinator.group.consumer.records import (
     places_of,
     places_with_epochs,
 )
+from ottla.coordinator.group.consumer.tally import Tally
 from ottla.coordinator.group.consumer.topics import Place
 from ottla.values import dataclass
 from ottla.wire.stored.consumer_group_records import (
@@ -64,6 +65,7 @@ class ConsumerGroup:
         self.target_epoch = 0
         self.assigned_ms = 0  # when the target was decided; 0: the next one need not wait
         self.members: dict[str, ConsumerMember] = {}
+        self.tally = Tally()  # of the members
         self.static_ids: dict[str, str] = {}  # instance id -> member id
         self.target: dict[str, frozenset[Place]] = {}
         self.patterns: dict[str, Resolved] = {}
@@ -85,7 +87,7 @@ class ConsumerGroup:
     def topics(self) -> frozenset[str]:
         """All that members read."""
         if self._topics is None:
-            self._topics = topics_of(self.members.values(), self.patterns)
+            self._topics = self.tally.topics(self.patterns)
         return self._topics
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
@@ -158,7 +160,7 @@ class ConsumerGroup:
         self._topics = None
         if value is None:
             self._let_go(old)
-            self.members.pop(member_id, None)
+            self.tally.replace(self.members.pop(member_id, None), None)
         else:
             classic = value.classic_member_metadata
             is_classic = classic is not None and bool(classic.supported_protocols)
@@ -174,6 +176,7 @@ class ConsumerGroup:
                 server_assignor=value.server_assignor,
                 classic=classic if is_classic else None,
             )
+            self.tally.replace(self.members.get(member_id), new)
             self.members[member_id] = new
             if new.instance_id is not None:
                 self.static_ids[new.instance_id] = member_id
@@ -203,6 +206,8 @@ class ConsumerGroup:
             assigned=places_with_epochs(value.assigned_partitions, value.member_epoch),
             revoking=places_with_epochs(value.partitions_pending_revocation, value.member_epoch),
         )
+        if member_id not in self.members:
+            self.tally.replace(None, new)
         self.members[member_id] = new
         for place in (*new.assigned, *new.revoking):
             self.owners[place] = member_id
@@ -211,16 +216,3 @@ class ConsumerGroup:
         for place in (*member.assigned, *member.revoking):
             if self.owners.get(place) == member.member_id:
                 del self.owners[place]
-
-
-def topics_of(
-    members: Iterable[ConsumerMember], patterns: Mapping[str, Resolved]
-) -> frozenset[str]:
-    """All topics that members read; an expression counts as long as a member has it."""
-    subscriptions = {(member.names, member.pattern) for member in members}
-    found: set[str] = set()
-    for names, pattern in subscriptions:
-        found |= names
-        if pattern in patterns:
-            found |= patterns[pattern].topics
-    return frozenset(found)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from ottla.coordinator.group.consumer.chronicle import Chronicle
 from ottla.coordinator.group.consumer.coordinator import ConsumerGroups
+from ottla.coordinator.group.consumer.draft import put_off_ms
 from ottla.coordinator.group.consumer.group import ConsumerGroup, ConsumerState
 from ottla.coordinator.group.consumer.member import AWAY_EPOCH, ConsumerMember, MemberState
 from ottla.coordinator.group.consumer.watch import JOIN, REBALANCE, SYNC
@@ -128,7 +129,7 @@ def _until_ms(
 ) -> int:
     """When the wait of this state ends at the latest; a new target also needs a heartbeat."""
     if group.state is ConsumerState.ASSIGNING:
-        interval_ms = groups.config.consumer_assignment_interval_ms
+        interval_ms = put_off_ms(groups.config.consumer_assignment_interval_ms, len(group.members))
         is_put_off = interval_ms > 0 and group.assigned_ms > 0
         return group.assigned_ms + interval_ms if is_put_off else NOT_KNOWN
     return max((wait.until_ms for wait in awaited), default=NOT_KNOWN)

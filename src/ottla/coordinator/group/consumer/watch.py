@@ -83,6 +83,11 @@ class Watch:
             return False, self._set(name, self._deadlines[group_id, member_id])
         return True, []
 
+    def move_deadlines(self, by_ms: int) -> None:
+        """The clock was set by so much, and whatever is waited for comes when it would have."""
+        self._alarms = {name: at_ms + by_ms for name, at_ms in self._alarms.items()}
+        self._deadlines = {key: at_ms + by_ms for key, at_ms in self._deadlines.items()}
+
     def _set(self, name: AlarmName, at_ms: int) -> list[Effect]:
         self._alarms[name] = at_ms
         return [Alarm(name, at_ms)]

@@ -1,0 +1,87 @@
+"""Room that is kept for a full disk: so that it can still be told to make room."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ottla.cluster.store.interface import Put
+from ottla.cluster.store.sqlite import FullError, SqliteStore
+from ottla.runtime.reserve import PART_BYTES, RESERVE_BYTES, Reserve
+
+LARGE = b"x" * 200_000
+
+
+def test_a_reserve_has_real_blocks_and_gives_them_back_in_parts(tmp_path: Path) -> None:
+    path = tmp_path / "reserve"
+    reserve = Reserve(str(path))
+
+    assert reserve.keep()
+    assert os.stat(path).st_blocks * 512 >= RESERVE_BYTES
+    assert reserve.release()
+    assert path.stat().st_size == RESERVE_BYTES - PART_BYTES
+    while reserve.release():
+        pass
+    assert path.stat().st_size == 0
+    assert reserve.keep()
+    assert path.stat().st_size == RESERVE_BYTES
+
+
+def test_a_reserve_that_was_never_kept_has_nothing_to_give(tmp_path: Path) -> None:
+    assert not Reserve(str(tmp_path / "reserve")).release()
+
+
+class Parts:
+    """A reserve of so many parts; each lets a database grow."""
+
+    def __init__(self, count: int, grow: Callable[[], None]) -> None:
+        self.count = count
+        self._grow = grow
+        self.kept_count = 0
+
+    def keep(self) -> bool:
+        self.kept_count += 1
+        return True
+
+    def release(self) -> bool:
+        if not self.count:
+            return False
+        self.count -= 1
+        self._grow()
+        return True
+
+
+def full_store(path: Path, part_count: int) -> tuple[SqliteStore, Parts]:
+    """A store that cannot grow, but for what its reserve gives."""
+
+    def limit(page_count: int) -> None:
+        store._db.execute(f"PRAGMA max_page_count = {page_count}")
+
+    parts = Parts(part_count, lambda: limit(1_000))
+    store = SqliteStore(str(path), reserve=parts)
+    limit(1)  # never below what it has
+    return store, parts
+
+
+def test_a_change_on_a_full_disk_uses_the_reserve_which_is_kept_again(tmp_path: Path) -> None:
+    store, parts = full_store(tmp_path / "store", part_count=2)
+
+    assert asyncio.run(store.txn([], [Put("topic", LARGE)])).is_applied
+
+    assert (parts.count, parts.kept_count) == (1, 1)
+    assert asyncio.run(store.txn([], [Put("topic", b"small")])).is_applied
+    assert (parts.count, parts.kept_count) == (1, 1)
+    store.close()
+
+
+def test_a_change_for_which_there_is_no_room_at_all_is_refused_whole(tmp_path: Path) -> None:
+    store, _ = full_store(tmp_path / "store", part_count=0)
+
+    with pytest.raises(FullError, match="full"):
+        asyncio.run(store.txn([], [Put("small", b"1"), Put("topic", LARGE)]))
+
+    assert asyncio.run(store.get("small")) is None
+    assert asyncio.run(store.txn([], [Put("small", b"1")])).is_applied
+    store.close()
