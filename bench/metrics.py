@@ -22,7 +22,7 @@ from bench.report import aligned
 from ottla.twins import CHOSEN
 
 TARGET_PERCENT = 1.0
-COUNTED = ("session.py", "partition.py")
+COUNTED = ("session.py", "partition.py", "handlers/fetch.py")
 """The modules of the broker in which every request is counted."""
 BYTE_COUNTS = {"appended_bytes", "fetched_bytes"}
 WARM = {"produce one record": 640, "fetch one record": 640, "produce 1 MB": 10, "fetch 1 MB": 10}
@@ -40,7 +40,7 @@ class _Cutter(ast.NodeTransformer):
         return node if node.name == "__init__" else self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
-        return self._without(node, {"_request_counts"})
+        return self._without(node, {"_untimed_counts"})
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | None:
         return self._without(node, BYTE_COUNTS)

@@ -8,6 +8,7 @@ know it yet, is fenced.  On PostgreSQL the statements are the same but for `%s` 
 import os
 import sqlite3
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from typing import Any
 
 import ottla
@@ -47,17 +48,17 @@ class SqliteOffsets(ottla.OffsetStore):
                 raise ottla.FencedError(f"{tp} is not at {start} any more: somebody else moved it")
 
 
-db = sqlite3.connect(os.environ.get("ORDERS_DB", "orders.db"))
-db.execute("create table if not exists orders(body)")
-offsets = SqliteOffsets(db)
-with ottla.Consumer(
-    "orders",
-    group_id="loader",
-    offset_store=offsets,
-    isolation_level="read_committed",
-    auto_offset_reset="earliest",
-) as consumer:
-    for batch in consumer.batches(max_records=4):
-        with db:  # commits, or rolls back
-            db.executemany("insert into orders values(?)", [(r.value,) for r in batch])
-            offsets.save("loader", batch)
+with closing(sqlite3.connect(os.environ.get("ORDERS_DB", "orders.db"))) as db:
+    db.execute("create table if not exists orders(body)")
+    offsets = SqliteOffsets(db)
+    with ottla.Consumer(
+        "orders",
+        group_id="loader",
+        offset_store=offsets,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        for batch in consumer.batches(max_records=4):
+            with db:  # commits, or rolls back
+                db.executemany("insert into orders values(?)", [(r.value,) for r in batch])
+                offsets.save("loader", batch)

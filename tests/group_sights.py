@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.cli.group.lags import FRESH_MS, Lag
-from ottla.cli.group.sight import Sight
 from ottla.client.admin.groups import GroupInfo, GroupMember
 from ottla.client.admin.stories import AwaitedMember, GroupStory, Rebalance
 from ottla.model import TopicPartition
+from ottla.why.lags import FRESH_MS, Lag
+from ottla.why.sight import Sight
 
 NOW_MS = 1_700_000_000_000
 ORDERS = TopicPartition("orders", 0)

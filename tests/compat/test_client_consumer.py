@@ -112,6 +112,22 @@ def test_without_auto_commit_nothing_is_committed_by_itself(broker: TestBroker, 
     assert committed(broker, topic, topic) == 1
 
 
+def test_an_automatic_commit_does_not_go_back_behind_what_the_program_committed(
+    broker: TestBroker, topic: str
+) -> None:
+    first, second = (ottla.TopicPartition(topic, number) for number in range(2))
+    broker.create_topic(topic, partitions=2)
+    broker.produce(topic, "a", partition=0)
+    broker.produce(topic, "b", partition=1)
+    with consumer(broker, topic, group_id=topic, auto_commit_interval_ms=400) as reader:
+        assert {record.value for record in islice(reader, 2)} == {b"a", b"b"}
+        broker.produce(topic, "c", partition=0)
+        assert values(reader.poll(TIMEOUT_S)) == ["c"]  # it is in work; the others are processed
+        reader.commit({first: 2})
+        until(lambda: reader.committed([second])[second] is not None)  # by itself
+        assert reader.committed([first])[first] == ottla.OffsetAndMetadata(2)
+
+
 def test_commits_take_records_batches_offsets_and_arrow(broker: TestBroker, topic: str) -> None:
     tp = ottla.TopicPartition(topic, 0)
     broker.produce(topic, "a", "b", "c", "d", "e")

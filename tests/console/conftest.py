@@ -1,4 +1,7 @@
-"""A broker with something in it, and a console that has looked at it once."""
+"""A broker with something in it, and a console that has looked at it once.
+
+With `--kafka=VERSION`, most pages are those of an Apache Kafka: a console has nothing but a client.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +15,15 @@ from ottla.broker.embedded import Broker
 from ottla.console.app import console
 from ottla.console.settings import ConsoleSettings
 from tests.console.browsing import WAIT_S
+from tests.kafka_cluster import OpenBroker
 
 _numbers = count(1)
 LOCAL = "http://127.0.0.1:8080"
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
+def broker(open_broker: OpenBroker) -> Iterator[Broker]:
+    with open_broker({}) as broker:
         yield broker
 
 
@@ -58,10 +62,13 @@ def client(broker: Broker) -> Iterator[TestClient]:
 
 
 @contextmanager
-def console_of(broker: Broker) -> Iterator[TestClient]:
+def console_of(broker: Broker, metrics_url: str | None = None) -> Iterator[TestClient]:
     """A console in this process; its searches end when all is seen, not when time is up."""
     settings = ConsoleSettings(
-        bootstrap_servers=broker.bootstrap_servers, interval_s=0.05, search_s=WAIT_S
+        bootstrap_servers=broker.bootstrap_servers,
+        metrics_url=metrics_url,
+        interval_s=0.05,
+        search_s=WAIT_S,
     )
     with TestClient(console(settings), base_url=LOCAL, raise_server_exceptions=True) as client:
         yield client

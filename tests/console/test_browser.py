@@ -19,6 +19,7 @@ import pytest
 
 import ottla
 from ottla.broker.embedded import Broker
+from ottla.testing import TestBroker
 
 pytestmark = pytest.mark.skipif(
     shutil.which("chromium") is None or shutil.which("chromedriver") is None,
@@ -36,9 +37,9 @@ def address(broker: Broker) -> Iterator[str]:
 
 
 @contextmanager
-def console_of(broker: Broker) -> Iterator[str]:
+def console_of(broker: Broker | TestBroker, *options: str) -> Iterator[str]:
     """A console in a process of its own, as users start it."""
-    arguments = ["console", "--port", "0", "-o", "json", "-b", broker.bootstrap_servers]
+    arguments = ["console", "--port", "0", "-o", "json", "-b", broker.bootstrap_servers, *options]
     started = subprocess.Popen(
         [sys.executable, "-m", "ottla", *arguments],
         stdout=subprocess.PIPE,
@@ -49,6 +50,27 @@ def console_of(broker: Broker) -> Iterator[str]:
         yield json.loads(started.stdout.readline())["url"]
         started.terminate()
         assert started.wait(WAIT_S) in (0, -15, 143)
+    finally:
+        started.kill()
+        started.wait(WAIT_S)
+        started.stdout.close()
+
+
+@contextmanager
+def broker_with_console() -> Iterator[tuple[str, str]]:
+    """Both as users start them together; where the broker is, and where the console."""
+    arguments = ["serve", "--console", "--ephemeral", "--port", "0", "--console-port", "0"]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "ottla", *arguments, "-o", "json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdout is not None
+    try:
+        broker, console = (json.loads(started.stdout.readline()) for _ in range(2))
+        yield broker["bootstrap_servers"], console["url"]
+        started.terminate()
+        assert started.wait(WAIT_S) == 0
     finally:
         started.kill()
         started.wait(WAIT_S)
@@ -120,8 +142,7 @@ def picture(driver: Any, name: str) -> None:
 def test_a_cluster_at_work_as_the_docs_show_it(driver: Any) -> None:
     from selenium.webdriver.common.by import By
 
-    with Broker() as broker, console_of(broker) as address:
-        servers = broker.bootstrap_servers
+    with broker_with_console() as (servers, address):
         with ottla.Admin(servers) as admin:
             for name, count in (("orders", 6), ("clicks", 3), ("payments", 2)):
                 admin.create_topic(name, partitions=count)
@@ -180,6 +201,45 @@ def test_the_overview_follows_the_cluster_without_a_reload(driver: Any) -> None:
         admin.create_topic("topic-2")
         wait_for_text(driver, "topic-2")
         driver.get("about:blank")  # it would complain that the console is gone
+
+
+def test_a_page_says_that_the_broker_is_gone_and_goes_on_when_it_is_back(driver: Any) -> None:
+    with TestBroker() as broker, console_of(broker, "--timeout", "5") as address:
+        broker.create_topic("topic-1")
+        driver.get(address)
+        wait_for_text(driver, "topic-1")
+        with broker.faults.refuse_connections():
+            broker.faults.drop_connections()
+            wait_for_text(driver, "The cluster does not answer")
+            assert has_text(driver, "topic-1")  # what was known is still there
+        wait_until(driver, lambda page: not has_text(page, "The cluster does not answer"))
+        driver.get("about:blank")  # it would complain that the console is gone
+
+
+def test_a_row_that_is_renewed_keeps_the_focus_and_still_asks_before_it_aborts(
+    driver: Any, address: str, broker: Broker, topic: str
+) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support import expected_conditions as expected
+
+    name = f"renewed-{topic}"
+    producer = ottla.Producer(
+        broker.bootstrap_servers, transactional_id=name, transaction_timeout_ms=600_000
+    )
+    with producer, producer.transaction():
+        producer.send(topic, b"undecided").result()
+        driver.get(f"{address}/transactions?find={name}")
+        wait_for_text(driver, name)
+        driver.execute_script("document.querySelector('#rows button').focus()")
+        before = driver.find_element(By.ID, "rows").text
+        wait_until(driver, lambda page: page.find_element(By.ID, "rows").text != before)  # its age
+
+        assert driver.switch_to.active_element.text == "Abort"
+        driver.switch_to.active_element.send_keys(" ")
+        wait_until(driver, expected.alert_is_present())
+        driver.switch_to.alert.dismiss()
+
+        producer.send(topic, b"it goes on").result()
 
 
 def test_records_are_followed_as_they_are_written(

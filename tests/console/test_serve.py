@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+
+import ottla
 
 WAIT_S = 60
 
@@ -32,12 +35,12 @@ def served(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     process.stdout.close()
 
 
-def console_url(lines: IO[str] | None) -> str:
-    """The address that the console says it has; the broker speaks first."""
+def told_by(lines: IO[str] | None) -> tuple[str, str]:
+    """The addresses that broker and console say they have; the broker speaks first."""
     assert lines is not None
     told = [json.loads(lines.readline()) for _ in range(2)]
     assert [line["event"] for line in told] == ["ready", "ready"]
-    return str(told[1]["url"])
+    return str(told[0]["bootstrap_servers"]), str(told[1]["url"])
 
 
 def is_there(url: str) -> bool:
@@ -60,7 +63,7 @@ def wait_until_gone(url: str) -> None:
 def test_the_console_lives_as_long_as_the_broker(
     served: "subprocess.Popen[str]", how: signal.Signals
 ) -> None:
-    url = console_url(served.stdout)
+    _, url = told_by(served.stdout)
     deadline_s = time.monotonic() + WAIT_S
     while not is_there(url):
         assert time.monotonic() < deadline_s
@@ -68,3 +71,18 @@ def test_the_console_lives_as_long_as_the_broker(
     os.kill(served.pid, how)
     assert served.wait(WAIT_S) == (0 if how is signal.SIGTERM else -how)
     wait_until_gone(url)
+
+
+def test_the_console_shows_how_long_the_broker_takes_to_write(
+    served: "subprocess.Popen[str]",
+) -> None:
+    servers, url = told_by(served.stdout)
+    deadline_s = time.monotonic() + 2 * WAIT_S
+    with ottla.Producer(servers) as producer:
+        while True:
+            producer.send("orders", b"espresso").result()
+            with urllib.request.urlopen(url, timeout=WAIT_S) as answer:
+                shown = answer.read().decode()
+            if re.search(r"Produce p99</span><b>[\d,.]+ ms</b>", shown):
+                break
+            assert time.monotonic() < deadline_s, shown

@@ -7,6 +7,7 @@ import pytest
 import ottla
 from ottla.errors import ConflictError
 from ottla.mirror.clients import is_same
+from ottla.mirror.journal import Names
 from ottla.mirror.topics import CopyRefusedError, check
 from tests.mirror.world import Following, Pair, contents, create, until, values, write
 
@@ -178,6 +179,21 @@ def test_a_copy_that_is_deleted_while_records_come_is_made_anew_with_all_that_wa
 
         until(lambda: values(pair.target, topic) == [b"1", b"2"])
         assert settings_of(pair.target, topic) == {"retention.ms": "123456000"}
+
+
+def test_a_journal_that_would_be_deleted_in_time_is_compacted_from_now_on(
+    pair: Pair, topic: str
+) -> None:
+    create(pair.source, topic)
+    journal = Names(topic).topic
+    create(pair.target, journal, cleanup_policy="compact,delete", retention_ms=1_000)
+
+    told = pair.told(topic)
+
+    assert [line for line in told if f"{journal} had cleanup.policy=compact,delete" in line]
+    there = settings_of(pair.target, journal)
+    assert (there["cleanup.policy"], there["retention.ms"]) == ("compact", "-1")
+    assert pair.told(topic) == []
 
 
 def test_a_mirror_remembers_which_cluster_it_copies(pair: Pair, topic: str) -> None:

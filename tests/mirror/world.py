@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import ottla
-from ottla.cli.reading import batches_until
+from ottla.client.consumer.until import batches_until
 from ottla.errors import UnknownTopicError
 from ottla.mirror.mirror import Mirror
 from ottla.mirror.progress import MirrorProgress

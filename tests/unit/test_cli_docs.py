@@ -30,7 +30,7 @@ def test_there_are_commands_on_the_pages() -> None:
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
 def test_a_command_on_a_page_can_be_given_like_that(words: list[str]) -> None:
     command: click.Command = cli.cli
-    context = click.Context(command, info_name="ottla")
+    context = click.Context(command, info_name="ottla", **command.context_settings)
     while isinstance(command, click.Group) and not _stands_alone(command, words):
         found = command.get_command(context, words[0])
         assert found is not None, words

@@ -1,9 +1,9 @@
 """`ottla group watch`: what is new in a group since the last look."""
 
 from ottla.cli.group.changes import Blind, Watch
-from ottla.cli.group.sight import Sight
-from ottla.cli.quantities import about
 from ottla.model import TopicPartition
+from ottla.quantities import about
+from ottla.why.sight import Sight
 from tests.group_sights import NOW_MS, ORDERS, lag, member, rebalance, sight, story
 
 OTHER = TopicPartition("orders", 1)

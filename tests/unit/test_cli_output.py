@@ -9,9 +9,9 @@ from ottla.cli.bench.group import command as bench_group
 from ottla.cli.lazy import LazyGroup
 from ottla.cli.log.group import command as log_group
 from ottla.cli.output import Output, table
-from ottla.cli.quantities import Duration, Id, Size, counted, human
 from ottla.cli.settings import parse_pairs
 from ottla.cli.topic.group import command as topic_group
+from ottla.quantities import Duration, Id, Size, counted, human
 
 ROWS = [("orders", 12_481, Size(3_328_599_654), Duration(604_800_000)), ("t", 3, None, None)]
 COLUMNS = ("topic", "records", "size", "retention")

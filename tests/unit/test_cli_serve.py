@@ -7,20 +7,12 @@ import pytest
 
 from ottla.cli import main as cli
 from ottla.cli.server_file import read_settings
-from ottla.cli.serving import checked_config, settings_from_options
+from ottla.cli.serving import ServeOptions, checked_config, settings_from_options
 from ottla.errors import ConfigError
-
-NO_OPTIONS: dict[str, Any] = {
-    "host": None,
-    "port": None,
-    "advertise": None,
-    "flush": None,
-    "insecure": False,
-}
 
 
 def from_options(given: dict[str, object] | None = None, **options: Any) -> dict[str, object]:
-    return settings_from_options(given or {}, None, False, **(NO_OPTIONS | options))
+    return settings_from_options(ServeOptions(**options), given or {}, None)
 
 
 def write(folder: Path, name: str, text: str) -> Path:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.group.sight import Sight
-from ottla.cli.why.group_waits import waits
-from ottla.cli.why.told import OFTEN
 from ottla.model import TopicPartition
+from ottla.why.group_waits import waits
+from ottla.why.sight import Sight
+from ottla.why.told import OFTEN
 from tests.group_sights import NOW_MS, ORDERS, member, rebalance, sight, story
 
 OTHER = TopicPartition("orders", 1)

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.group.lags import FRESH_MS
-from ottla.cli.why.findings import Finding
-from ottla.cli.why.group_progress import progress
 from ottla.model import TopicPartition
+from ottla.why.findings import Finding
+from ottla.why.group_progress import progress
+from ottla.why.lags import FRESH_MS
 from tests.group_sights import (
     LONG_AGO_MS,
     NOW_MS,
@@ -36,6 +36,7 @@ def test_a_member_that_commits_nothing_is_stuck_and_named() -> None:
     found = only(None, sight(lag(4, 10), members=[ADA], told=STALE))
 
     assert found.code == "stuck"
+    assert "`ottla consume orders -p 0 --from 4 -n 1`" in found.advice
     assert found.text == (
         "ada (ada.example) has 6 records to read in orders-0 and has committed nothing there for "
         "5 min."
@@ -121,6 +122,7 @@ def test_a_group_without_members_says_since_when_and_who_was_the_last() -> None:
         "to read."
     )
     assert "group.id=kitchen" in found.advice
+    assert "may still run and hang" in found.advice  # for it gave no reason to leave
     assert found.partitions == (ORDERS,)
 
 
@@ -166,3 +168,30 @@ def test_members_without_partitions_are_told() -> None:
     found = only(None, sight(lag(10, 10), members=[ADA, member("bob")], told=story()))
 
     assert (found.code, found.members) == ("idle_members", ("bob",))
+
+
+def test_what_retention_took_is_not_there_to_read() -> None:
+    passed, nobody = progress(None, sight(lag(3, 220, None, start_offset=220), state="Empty"))
+
+    assert passed.code == "below_start"
+    assert "retention took 217 offsets" in passed.text
+    assert nobody.text == "It has no members, and nothing to read."
+
+
+def test_a_consumer_that_was_closed_is_not_suspected_to_hang() -> None:
+    closed = rebalance("bob", reason="it left: the consumer was closed")
+
+    (found,) = progress(None, sight(lag(), state="Empty", told=story(rebalances=[closed])))
+
+    assert "hang" not in found.advice
+
+
+def test_a_group_that_reads_more_than_is_written_catches_up() -> None:
+    told = story(commits=[(ORDERS, NOW_MS)])
+    before = sight(lag(4, 304), members=[ADA], told=told, seen_ms=NOW_MS - 2_000)
+
+    found = only(before, sight(lag(210, 310), members=[ADA], told=told))
+
+    assert found.code == "catches_up"
+    assert "100 records are left in orders-0, 200 fewer than 2.0 s ago" in found.text
+    assert found.text.endswith("takes another 1.0 s.")

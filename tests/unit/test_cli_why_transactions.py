@@ -3,15 +3,15 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ottla.cli.why.findings import Finding
-from ottla.cli.why.pipeline_waits import SILENT_MS, PipelineSight, StepSight, findings, title
-from ottla.cli.why.transaction_waits import TransactionSight, WrittenPartition, waits
 from ottla.client.admin.lag import GroupLag, PartitionLag
 from ottla.client.admin.transactions import ProducerInfo, TransactionInfo
 from ottla.model import TopicPartition
 from ottla.pipeline.progress import StepProgress
 from ottla.pipeline.state import State
 from ottla.spark.sink.decisions import Names
+from ottla.why.findings import Finding
+from ottla.why.pipeline_waits import SILENT_MS, PipelineSight, StepSight, findings, title
+from ottla.why.transaction_waits import TransactionSight, WrittenPartition, waits
 
 NOW_MS = 1_700_000_000_000
 ORDERS = TopicPartition("orders", 0)

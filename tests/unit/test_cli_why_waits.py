@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.cli.why.group_waits import waits
-from ottla.cli.why.told import OFTEN
+from ottla.why.group_waits import waits
+from ottla.why.told import OFTEN
 from tests.group_sights import NOW_MS, ORDERS, member, rebalance, sight, story
 
 ADA, BOB = member("ada", ORDERS), member("bob")

@@ -62,7 +62,10 @@ class Half:
         self.mailbox = Mailbox(bell)
         self.committed: list[Mapping[TopicPartition, Any]] = []
 
-    async def commit(self, offsets: Mapping[TopicPartition, Any], timeout_ms: int) -> None:
+    async def commit(
+        self, offsets: Mapping[TopicPartition, Any], timeout_ms: int, *, waits: bool
+    ) -> None:
+        assert waits, "who gives up partitions cannot commit again"
         self.committed.append(offsets)
 
     def auto_committed(self, offsets: Mapping[TopicPartition, Any]) -> None: ...

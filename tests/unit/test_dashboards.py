@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.measures import ALL
+from tests.compat.alarms import RINGS
 
 FOLDER = Path(__file__).parents[2] / "dashboards"
 
@@ -43,6 +44,12 @@ EXPRESSIONS = [*expressions_of_the_dashboard(), *expressions_of_the_rules()]
 def test_every_alert_has_an_expression_that_was_read() -> None:
     text = (FOLDER / "rules.yml").read_text("utf-8")
     assert len(list(expressions_of_the_rules())) == text.count("- alert:") > 10
+
+
+def test_every_alert_is_tried_by_something_that_rings_it() -> None:
+    """Where Prometheus is installed, that is: see `tests/compat/test_prometheus.py`."""
+    text = (FOLDER / "rules.yml").read_text("utf-8")
+    assert sorted(RINGS) == sorted(re.findall(r"- alert: (\w+)", text))
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from ottla import pipeline
 from ottla.cli import main as cli
+from ottla.cli.pipeline.plan import lines_of
 from ottla.errors import OttlaError
 from ottla.pipeline.progress import StepMeter, StepProgress, lag_of, report_of
 from ottla.pipeline.state import (
@@ -242,6 +244,14 @@ def test_a_plan_needs_neither_broker_nor_spark_if_one_says_so(
     assert "raw ─▶ clean ─▶ clean" in shown
     assert "dead letters bad" in shown
     assert shown.index("─▶ totals") > shown.index("raw ─▶")
+
+
+def test_a_plan_shows_the_columns_that_are_written() -> None:
+    step = pipeline.sql("SELECT * FROM raw", source="raw", sink="copy", name="copied")
+    columns = {"copied": {"id": "bigint", "name": "string", "_offset": "bigint"}}
+    shown = lines_of(pipeline.Pipeline("shop", (step,)), [], columns, for_people=False)
+    assert shown[0] == "shop · 1 step"
+    assert shown[-1] == "  columns      id bigint, name string"
 
 
 def test_a_plan_refuses_options_that_the_source_would_refuse(

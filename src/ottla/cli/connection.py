@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.client.consumer.options import ConsumerOptions
     from ottla.client.producer.producer import Producer
     from ottla.client.producer.settings import ProducerSettings
+    from ottla.why.access import Access
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -79,6 +80,16 @@ class Connection:
 
         return self._connected(
             Consumer(bootstrap_servers=self.bootstrap, **{**self._common(), **options})
+        )
+
+    def access(self, admin: "Admin") -> "Access":
+        """What `ottla.why` looks with."""
+        from ottla.why.access import Access
+
+        return Access(
+            admin=admin,
+            committed_reader=lambda: self.consumer(isolation_level="read_committed"),
+            timeout_s=self.timeout_s,
         )
 
     def _common(self) -> dict[str, Any]:

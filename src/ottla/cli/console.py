@@ -5,7 +5,8 @@ import os
 import signal
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Final
 
@@ -28,6 +29,13 @@ _NEEDED: Final = ("starlette", "uvicorn", "jinja2", "python_multipart")
     show_default=True,
     help="Where to listen; 0 takes a free port.",
 )
+@click.option(
+    "--metrics-url",
+    metavar="URL",
+    envvar="OTTLA_METRICS_URL",
+    show_envvar=True,
+    help="The broker's page for Prometheus, which tells what was read and how long requests took.",
+)
 @click.option("--read-only", is_flag=True, help="Show everything, change nothing.")
 @click.option(
     "--password",
@@ -44,6 +52,7 @@ def command(
     output: Output,
     host: str,
     port: int,
+    metrics_url: str | None,
     read_only: bool,
     password: str | None,
     until_eof: bool,
@@ -61,11 +70,18 @@ def command(
     """
     check_installed()
     from ottla.console.server import serve
-    from ottla.console.settings import ConsoleSettings, is_loopback, new_password
+    from ottla.console.settings import (
+        MAX_TIMEOUT_S,
+        ConsoleSettings,
+        is_loopback,
+        new_password,
+    )
 
     is_made_up = password is None and not is_loopback(host)
     settings = ConsoleSettings(
         bootstrap_servers=connection.bootstrap,
+        metrics_url=metrics_url,
+        timeout_s=min(connection.timeout_s, MAX_TIMEOUT_S),
         host=host,
         port=port,
         is_read_only=read_only,
@@ -79,15 +95,22 @@ def command(
         click.echo(f"The console of {connection.bootstrap} is at {address}")
         if is_made_up:
             click.echo(f"  password  {settings.password}   any user name will do")
-        output.say("Ctrl-C stops it.")
+        if not until_eof:
+            output.say("Ctrl-C stops it.")
 
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
     with connection.admin():
         pass  # who starts it wants to know at once if nobody is there
+    with _port_explained(host, port), suppress(KeyboardInterrupt):  # that is how one stops it
+        serve(settings, say)
+
+
+@contextmanager
+def _port_explained(host: str, port: int) -> Iterator[None]:
+    """Say what to do about a port that is taken."""
     try:
-        with suppress(KeyboardInterrupt):  # that is how one stops it
-            serve(settings, say)
+        yield
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise

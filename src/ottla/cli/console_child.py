@@ -14,9 +14,13 @@ _GRACE_S: Final = 5.0
 
 
 @contextmanager
-def console_beside(bootstrap: str, port: int, *, is_json: bool) -> Iterator[None]:
+def console_beside(
+    bootstrap: str, port: int, *, metrics_url: str | None, is_json: bool
+) -> Iterator[None]:
     """Run `ottla console` for a broker; what it says goes where our own words go."""
     arguments = ["console", "-b", bootstrap, "--port", str(port), "--until-eof"]
+    if metrics_url is not None:
+        arguments += ["--metrics-url", metrics_url]
     child = subprocess.Popen(
         [sys.executable, "-m", "ottla", *arguments, *(["-o", "json"] if is_json else [])],
         stdin=subprocess.PIPE,

@@ -16,7 +16,7 @@ from ottla.cli.connection import Connection, connection_options
 from ottla.cli.formats import Format, json_line
 from ottla.cli.offsets import END, START, Place, as_place, resolve
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.reading import POLL_RECORDS, batches_until
+from ottla.client.consumer.until import POLL_RECORDS, batches_until
 from ottla.errors import ErrorCode, NotFoundError
 from ottla.model import TopicPartition
 from ottla.values import dataclass

@@ -12,9 +12,9 @@ import click
 
 from ottla.cli.connection import hear_clients
 from ottla.cli.output import Output, PartialError, format_option, verbose_option
-from ottla.cli.quantities import counted
 from ottla.cli.settings import parse_pairs
 from ottla.errors import ConnectError, DeniedError
+from ottla.quantities import counted
 
 if TYPE_CHECKING:
     from ottla.mirror.progress import MirrorProgress

@@ -20,10 +20,10 @@ from ottla.cli.connection import Connection, connection_options
 from ottla.cli.inputs import InputError, Lines, Rules, parse_path, read_lines
 from ottla.cli.output import Output, PartialError, format_option, verbose_option
 from ottla.cli.progress import Progress, progress_bar
-from ottla.cli.quantities import counted, human_size
 from ottla.cli.settings import parse_pair
 from ottla.cli.writing import Writer, producer_for
 from ottla.errors import OttlaError
+from ottla.quantities import counted, human_size
 
 ACKS: Final = ("all", "1", "0")
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")

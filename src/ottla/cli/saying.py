@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
-from ottla.cli.quantities import Duration, human, short_duration
 from ottla.errors import OttlaError
+from ottla.quantities import Duration, human, short_duration
 from ottla.values import dataclass
 
 

@@ -19,11 +19,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla import __version__
-from ottla.cli.quantities import counted
 from ottla.cli.saying import InUseError, Output
 from ottla.cli.server_file import read_settings
 from ottla.cli.settings import parse_pairs
 from ottla.errors import ConfigError, OttlaError
+from ottla.quantities import counted
 from ottla.runtime.lean import import_asyncio
 from ottla.values import dataclass
 
@@ -80,51 +80,45 @@ def serve(output: Output, options: ServeOptions) -> None:
     given = read_settings(options.config_file) if options.config_file is not None else {}
     given |= parse_pairs("-X", options.settings)
     with _folder(options.data_dir, options.ephemeral) as folder, _garbage_kept():
-        given |= settings_from_options(
-            given,
-            folder,
-            options.ephemeral,
-            host=options.host,
-            port=options.port,
-            advertise=options.advertise,
-            flush=options.flush,
-            insecure=options.insecure,
-            metrics_port=options.metrics_port,
-        )
+        given |= settings_from_options(options, given, folder)
+        if options.console and is_for_itself(given):
+            given["ottla.metrics.port"] = 0  # the console shows what is told there
         config = checked_config(given)
         _start_logging(output.verbose)
         _run(_serve(config, output, options.console_port if options.console else None))
 
 
 def settings_from_options(
-    given: Mapping[str, object],
-    folder: str | None,
-    ephemeral: bool,
-    *,
-    host: str | None,
-    port: int | None,
-    advertise: str | None,
-    flush: str | None,
-    insecure: bool,
-    metrics_port: int | None = None,
+    options: ServeOptions, given: Mapping[str, object], folder: str | None
 ) -> dict[str, object]:
-    """What options say, as settings."""
+    """What options say, as settings, beside those that were `given` in another way."""
     settings: dict[str, object] = {}
-    if host is not None or port is not None or "listeners" not in given:
-        shown_host = f"[{host}]" if host and ":" in host else host
-        address = f"{DEFAULT_HOST if host is None else shown_host}"
-        settings["listeners"] = f"PLAINTEXT://{address}:{DEFAULT_PORT if port is None else port}"
-    if advertise is not None:
-        settings["advertised.listeners"] = f"PLAINTEXT://{advertise}"
+    if options.host is not None or options.port is not None or "listeners" not in given:
+        host = DEFAULT_HOST if options.host is None else options.host
+        port = DEFAULT_PORT if options.port is None else options.port
+        settings["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
+    if options.advertise is not None:
+        settings["advertised.listeners"] = f"PLAINTEXT://{options.advertise}"
     if folder is not None:
         settings["log.dirs"] = folder
-    if flush is not None or ephemeral:
-        settings["ottla.flush"] = flush or "os"
-    if metrics_port is not None:
-        settings["ottla.metrics.port"] = metrics_port
-    if insecure:
+    if options.flush is not None or options.ephemeral:
+        settings["ottla.flush"] = options.flush or "os"
+    if options.metrics_port is not None:
+        settings["ottla.metrics.port"] = options.metrics_port
+    if options.insecure:
         settings["ottla.insecure"] = True
     return settings
+
+
+def is_for_itself(given: Mapping[str, object]) -> bool:
+    """Whether nobody else can connect, and no port was chosen for metrics."""
+    from ottla.broker.config import BrokerConfig, ExposedError
+
+    try:
+        config = BrokerConfig.of({**given, "ottla.insecure": False})
+    except ExposedError:
+        return False
+    return config.metrics_port < 0
 
 
 def checked_config(given: Mapping[str, object]) -> "BrokerConfig":
@@ -260,7 +254,13 @@ def _console(server: "Server", output: Output, port: int | None) -> AbstractCont
     from ottla.cli.console_child import console_beside
 
     broker_host, broker_port = server.address
-    return console_beside(f"{broker_host}:{broker_port}", port, is_json=output.is_json)
+    told = server.metrics_address
+    return console_beside(
+        f"{broker_host}:{broker_port}",
+        port,
+        metrics_url=None if told is None else f"http://{told[0]}:{told[1]}/metrics/traffic",
+        is_json=output.is_json,
+    )
 
 
 async def _start(config: "BrokerConfig") -> tuple["Server", "Opened"]:
@@ -331,7 +331,7 @@ def _banner(
     if metrics is not None:
         output.line(f"  http   {metrics}   for Prometheus; /healthz, /readyz")
     for partition in opened.offline:
-        output.say(f"warning: {partition} is damaged and stays offline; see the log for the reason")
+        output.say(f"warning: {partition} cannot be opened and is offline; the log says why")
     for name, reason in sorted(config.ignored.items()):
         output.say(f"note: {name} has no effect: {reason}")
     output.line(f"Ready in {seconds:.2f} s. Ctrl-C stops cleanly; Ctrl-C twice stops now.")

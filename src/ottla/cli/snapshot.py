@@ -8,8 +8,8 @@ import click
 
 from ottla.cli.output import InUseError, Output, format_option, verbose_option
 from ottla.cli.progress import progress_bar
-from ottla.cli.quantities import counted, human_size
 from ottla.errors import OttlaError
+from ottla.quantities import counted, human_size
 
 if TYPE_CHECKING:
     from ottla.snapshot.archive import Header

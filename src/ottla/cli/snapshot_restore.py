@@ -7,7 +7,7 @@ import click
 
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.progress import progress_bar
-from ottla.cli.quantities import counted, human_size, local_time
+from ottla.quantities import counted, human_size, local_time
 
 
 @click.command("restore")

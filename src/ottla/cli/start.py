@@ -22,7 +22,7 @@ class _Unusual(Exception):  # noqa: N818
 
 
 def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text) > 65_535:
+    if not (text.isascii() and text.isdigit()) or len(text) > _PORT_DIGITS or int(text) > 65_535:
         raise _Unusual
     return int(text)
 
@@ -56,6 +56,7 @@ _FLAGS: Final[Mapping[str, str]] = {
     "--insecure": "insecure",
 }
 _FORMATS: Final = ("text", "json")
+_PORT_DIGITS: Final = 5
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -32,6 +32,7 @@ from ottla.console.pages import (
 from ottla.console.rendering import page
 from ottla.console.sampling import Sampler
 from ottla.console.settings import ConsoleSettings
+from ottla.console.why import Advisor
 from ottla.errors import (
     ConflictError,
     DeadlineError,
@@ -88,6 +89,7 @@ def _routes() -> list[Route | Mount]:
         Route("/pipelines", pipelines.pipelines),
         Route("/pipelines/ledger", pipelines.ledger),
         Route("/transactions", transactions.transactions),
+        Route("/transactions/show", transactions.transaction),
         post("/transactions/abort", transactions.abort),
         Route("/brokers", brokers.brokers),
         Route("/brokers/{broker:int}", brokers.broker),
@@ -101,12 +103,14 @@ def _routes() -> list[Route | Mount]:
 
 @asynccontextmanager
 async def _life(app: Starlette, settings: ConsoleSettings) -> AsyncIterator[None]:
-    async with AsyncAdmin(settings.bootstrap_servers, **settings.client) as admin:
+    async with AsyncAdmin(settings.bootstrap_servers, **settings.client_options) as admin:
         app.state.settings = settings
         app.state.admin = admin
         app.state.browser = Browser(settings, admin)
         app.state.exposition = Exposition()
-        sampler = app.state.sampler = Sampler(admin, settings.interval_s)
+        sampler = Sampler(admin, settings.interval_s, settings.metrics_url)
+        app.state.sampler = sampler
+        app.state.advisor = Advisor(settings, lambda: sampler.count)
         loop = asyncio.get_running_loop()
         # A signal may come at any moment: what it asks for is done by the loop.
         app.state.close = lambda: loop.call_soon_threadsafe(sampler.close)
@@ -117,6 +121,7 @@ async def _life(app: Starlette, settings: ConsoleSettings) -> AsyncIterator[None
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+            await app.state.advisor.close()
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -6,7 +6,7 @@ page always comes, however large the topic; the next page goes on from there.
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -65,41 +65,16 @@ class Browser:
 
     async def find(self, wish: Wish) -> Found:
         """The records of a wish, as far as the limits allow."""
-        starts, ends = await self._bounds(wish)
-        keeps_last = wish.begin == "newest"
-        if keeps_last and wish.search.is_empty:
-            starts = {tp: max(starts[tp], end - wish.count) for tp, end in ends.items()}
-        elif keeps_last:
-            share = MAX_SCANNED // max(1, len(ends))
-            starts = {tp: max(starts[tp], end - share) for tp, end in ends.items()}
-        kept: deque[BytesRecord] = deque(maxlen=wish.count if keeps_last else None)
-        scanned = 0
-        positions = dict(starts)
+        search = _Searching(wish, *await self._bounds(wish))
         deadline_s = time.monotonic() + self._settings.search_s
         async with self._consumer(wish.is_committed) as consumer:
-            await consumer.assign(positions)
-            while not _is_at_end(positions, ends) and scanned < MAX_SCANNED:
-                if time.monotonic() > deadline_s or (not keeps_last and len(kept) >= wish.count):
-                    break
-                for record in await consumer.poll(_POLL_S):
-                    if record.offset >= ends[record.tp]:
-                        continue  # written since we began
-                    scanned += 1
-                    positions[record.tp] = record.offset + 1
-                    if wish.search.finds(record.key, record.value, record.headers):
-                        kept.append(record)
-                        if not keeps_last and len(kept) >= wish.count:
-                            break
-                else:
+            await consumer.assign(search.positions)
+            while not search.is_over and time.monotonic() <= deadline_s:
+                if search.look_at(await consumer.poll(_POLL_S)):
                     # Behind markers and holes no record comes: the position tells.
-                    for tp in positions:
-                        positions[tp] = max(positions[tp], await consumer.position(tp))
-        return Found(
-            records=_in_order(kept, newest_first=keeps_last, count=wish.count),
-            scanned=scanned,
-            is_complete=_is_at_end(positions, ends),
-            next_offsets={tp.partition: offset for tp, offset in positions.items()},
-        )
+                    for tp in search.positions:
+                        search.move(tp, await consumer.position(tp))
+        return search.found()
 
     async def follow(self, wish: Wish) -> AsyncIterator[BytesRecord | None]:
         """Records as they are written; None now and then, when there are none."""
@@ -148,12 +123,63 @@ class Browser:
         )
 
 
+class _Searching:
+    """A search under way: where it is in each partition, and what it has kept."""
+
+    def __init__(self, wish: Wish, starts: Offsets, ends: Offsets) -> None:
+        self._wish = wish
+        self._ends = ends
+        self._keeps_last = wish.begin == "newest"
+        if self._keeps_last:  # and so it begins as near to the end as it can find enough
+            share = wish.count if wish.search.is_empty else MAX_SCANNED // max(1, len(ends))
+            starts = {tp: max(starts[tp], end - share) for tp, end in ends.items()}
+        self.positions = dict(starts)
+        self._kept: deque[BytesRecord] = deque(maxlen=wish.count if self._keeps_last else None)
+        self._scanned = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_at_end or self._has_enough or self._scanned >= MAX_SCANNED
+
+    @property
+    def _is_at_end(self) -> bool:
+        return all(self.positions[tp] >= end for tp, end in self._ends.items())
+
+    @property
+    def _has_enough(self) -> bool:
+        """Who wants the last records has never seen enough before the end."""
+        return not self._keeps_last and len(self._kept) >= self._wish.count
+
+    def look_at(self, records: Iterable[BytesRecord]) -> bool:
+        """Keep those that are searched for; whether all of them were looked at."""
+        search = self._wish.search
+        for record in records:
+            if record.offset >= self._ends[record.tp]:
+                continue  # written since we began
+            self._scanned += 1
+            self.positions[record.tp] = record.offset + 1
+            if search.finds(record.key, record.value, record.headers):
+                self._kept.append(record)
+                if self._has_enough:
+                    return False
+        return True
+
+    def move(self, tp: TopicPartition, offset: int) -> None:
+        """There is nothing more in front of `offset`."""
+        self.positions[tp] = max(self.positions[tp], offset)
+
+    def found(self) -> Found:
+        """How far it came."""
+        return Found(
+            records=_in_order(self._kept, newest_first=self._keeps_last, count=self._wish.count),
+            scanned=self._scanned,
+            is_complete=self._is_at_end,
+            next_offsets={tp.partition: offset for tp, offset in self.positions.items()},
+        )
+
+
 def _known(offsets: Mapping[TopicPartition, int | None]) -> Offsets:
     return {tp: offset for tp, offset in offsets.items() if offset is not None}
-
-
-def _is_at_end(positions: Offsets, ends: Offsets) -> bool:
-    return all(positions[tp] >= end for tp, end in ends.items())
 
 
 def _in_order(

@@ -11,11 +11,15 @@ from typing import Final
 
 from ottla.client.admin.groups import GroupListing
 from ottla.client.admin.lag import GroupLag
+from ottla.console.broker_numbers import BrokerNumbers, p99_ms
 
 MAX_SAMPLES: Final = 450
 
 _RATE_SAMPLES: Final = 5
 """A rate is taken over so many samples: one alone would jump about."""
+
+_P99_SAMPLES: Final = 15
+"""A quantile needs more: of a hundred requests, it is the slowest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,15 @@ class TopicSample:
 
 
 @dataclass(frozen=True, slots=True)
+class FolderSample:
+    """A folder of a broker at one moment: the disk that it is on."""
+
+    broker_id: int
+    usable_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """The cluster at one moment."""
 
@@ -50,6 +63,12 @@ class Sample:
     broker_count: int = 0
     open_transaction_count: int | None = None
     """None where the cluster does not tell."""
+    late_transactions: tuple[str, ...] = ()
+    """The ids of those that are open for long."""
+    folders: tuple[FolderSample, ...] = ()
+    """Where the cluster tells how large its disks are."""
+    numbers: BrokerNumbers | None = None
+    """None where no broker tells of itself."""
 
     @property
     def end_offset(self) -> int:
@@ -59,6 +78,10 @@ class Sample:
     def size_bytes(self) -> int | None:
         sizes = [t.size_bytes for t in self.topics.values() if t.size_bytes is not None]
         return sum(sizes) if sizes else None
+
+    @property
+    def partition_count(self) -> int:
+        return sum(topic.partition_count for topic in self.topics.values())
 
     @property
     def offline_count(self) -> int:
@@ -111,6 +134,26 @@ class History:
         if len(line) < 2 or line[-1][0] <= line[0][0]:
             return None
         return max(0.0, (line[-1][1] - line[0][1]) / (line[-1][0] - line[0][0]))
+
+    def refused(self) -> dict[tuple[str, str], int]:
+        """By topic and error, how many batches of producers were refused in the last minute."""
+        newest = self.newest
+        if newest is None or newest.numbers is None:
+            return {}
+        recent = [s.numbers for s in self._samples if s.numbers and s.at_s >= newest.at_s - 60]
+        before, now = recent[0].refused, newest.numbers.refused
+        grown = {kind: count - before.get(kind, 0) for kind, count in now.items()}
+        return {kind: count for kind, count in grown.items() if count > 0}
+
+    def p99s_ms(self, request: str) -> list[Point]:
+        """How long a kind of request took at the most, but for one of a hundred, over time."""
+        known = [(s.at_s, s.numbers) for s in self._samples if s.numbers is not None]
+        found = []
+        for index, (at_s, numbers) in enumerate(known):
+            before = known[max(0, index - _P99_SAMPLES)][1]
+            if index and (time_ms := p99_ms(before, numbers, request)) is not None:
+                found.append((at_s, time_ms))
+        return found
 
 
 def _slopes(line: list[Point]) -> Iterator[Point]:

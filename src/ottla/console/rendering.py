@@ -4,7 +4,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -12,6 +12,7 @@ from ottla import __version__
 from ottla.console import words
 from ottla.console.guard import TOKEN_FIELD
 from ottla.console.settings import ConsoleSettings
+from ottla.why.naming import host_of
 
 NAVIGATION: Final = (
     ("/", "Overview"),
@@ -37,6 +38,8 @@ def _environment() -> Environment:
         span=words.span,
         moment=words.moment,
         link=link,
+        coded=coded,
+        host=host_of,
     )
     return environment
 
@@ -45,6 +48,17 @@ def link(path: str, **query: object) -> str:
     """A path with a query; empty parts are left out."""
     wanted = {name: value for name, value in query.items() if value not in (None, "")}
     return f"{path}?{urlencode(wanted)}" if wanted else path
+
+
+def coded(text: str) -> Markup:
+    """A text in which `this` is code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a name had one: then none of them means anything
+        return Markup(escape(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else escape(part)
+        for index, part in enumerate(parts)
+    )
 
 
 _templates: Final = _environment()

@@ -1,22 +1,25 @@
 """Asks the cluster again and again, once for all who look.
 
-However many browsers are open, the cluster is asked by one task.  After each sample it rests for at
-least ten times as long as the sample took, so a large cluster is asked less often, never more.
+However many browsers are open, the cluster is asked by one task.  After each sample that succeeds
+it rests for at least ten times as long as that took: a large cluster is asked less often.
 A sample that fails is left out of the history, and `trouble` says why until the next one succeeds.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from typing import Final
 
 from ottla.client.admin.admin import AsyncAdmin
+from ottla.client.admin.cluster import LogDirInfo
 from ottla.client.admin.groups import GroupListing
 from ottla.client.admin.lag import GroupLag
 from ottla.client.admin.topics import TopicInfo
-from ottla.console.history import History, Sample, TopicSample
+from ottla.console.broker_numbers import BrokerNumbers, NumbersError, read_numbers
+from ottla.console.history import FolderSample, History, Sample, TopicSample
 from ottla.console.words import kept
 from ottla.errors import NotFoundError, OttlaError, UnsupportedError
 
@@ -26,14 +29,25 @@ MAX_GROUPS: Final = 100
 """Of so many groups the lag is looked at for each sample."""
 
 _REST: Final = 10
+MAX_REST_S: Final = 30.0
 UNENDED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+LATE: Final = timedelta(minutes=1)
+"""A transaction that is open for longer is worth a look."""
+
+MAX_LATE: Final = 20
+Folders = Mapping[int, Sequence[LogDirInfo]]
 
 
 class Sampler:
     """One task that fills a history, and wakes whoever waits for the next sample."""
 
-    def __init__(self, admin: AsyncAdmin, interval_s: float) -> None:
+    def __init__(
+        self, admin: AsyncAdmin, interval_s: float, numbers_url: str | None = None
+    ) -> None:
         self._admin = admin
+        self._numbers_url = numbers_url
+        self._has_numbers = True
+        """Whether the broker told of itself when it was last asked."""
         self._interval_s = interval_s
         self._looking = asyncio.Lock()
         """A page takes samples, too: what was asked first must not be the newest in the end."""
@@ -52,7 +66,9 @@ class Sampler:
             began_s = time.monotonic()
             await self.sample()
             took_s = time.monotonic() - began_s
-            await asyncio.sleep(max(self._interval_s, _REST * took_s))
+            # One that failed has waited, not worked: whoever comes back is seen soon.
+            rest_s = 0.0 if self.trouble else min(_REST * took_s, MAX_REST_S)
+            await asyncio.sleep(max(self._interval_s, rest_s))
 
     async def sample(self) -> None:
         """Take one sample now, after one that is under way."""
@@ -88,7 +104,8 @@ class Sampler:
         cluster = await self._admin.describe_cluster()
         names = await self._admin.list_topics(internal=True)
         topics = await self._admin.describe_topics(names)
-        sizes = await self._sizes()
+        folders = await self._folders()
+        sizes = None if folders is None else _sizes(folders)
         groups = {found.group_id: found for found in await self._admin.group_overview()}
         return Sample(
             at_s=time.time(),
@@ -97,19 +114,30 @@ class Sampler:
             lags=await self._lags(groups),
             broker_count=len(cluster.brokers),
             open_transaction_count=await self._open_transaction_count(),
+            late_transactions=await self._late_transactions(),
+            folders=() if folders is None else tuple(_folder_samples(folders)),
+            numbers=await self._numbers(),
         )
 
-    async def _sizes(self) -> Mapping[str, int] | None:
+    async def _folders(self) -> Folders | None:
         try:
-            brokers = await self._admin.describe_log_dirs()
+            return await self._admin.describe_log_dirs()
         except UnsupportedError:
             return None
-        sizes: dict[str, int] = {}
-        for folders in brokers.values():
-            for folder in folders:
-                for place, replica in folder.replicas.items():
-                    sizes[place.topic] = sizes.get(place.topic, 0) + replica.size_bytes
-        return sizes
+
+    async def _numbers(self) -> BrokerNumbers | None:
+        """What the broker tells of itself; without it, pages show what Kafka's protocol tells."""
+        if self._numbers_url is None:
+            return None
+        try:
+            numbers = await asyncio.to_thread(read_numbers, self._numbers_url)
+        except NumbersError as error:
+            if self._has_numbers:
+                log.warning("%s", error)
+            self._has_numbers = False
+            return None
+        self._has_numbers = True
+        return numbers
 
     async def _lags(self, groups: Mapping[str, GroupListing]) -> dict[str, GroupLag]:
         lags: dict[str, GroupLag] = {}
@@ -125,6 +153,30 @@ class Sampler:
             return len(await self._admin.list_transactions(states=UNENDED))
         except UnsupportedError:
             return None
+
+    async def _late_transactions(self) -> tuple[str, ...]:
+        try:
+            found = await self._admin.list_transactions(states=UNENDED, older_than=LATE)
+        except UnsupportedError:
+            return ()
+        return tuple(listing.transactional_id for listing in found[:MAX_LATE])
+
+
+def _sizes(brokers: Folders) -> dict[str, int]:
+    """Topic -> bytes on disk, all replicas together."""
+    sizes: dict[str, int] = {}
+    for folders in brokers.values():
+        for folder in folders:
+            for place, replica in folder.replicas.items():
+                sizes[place.topic] = sizes.get(place.topic, 0) + replica.size_bytes
+    return sizes
+
+
+def _folder_samples(brokers: Folders) -> Iterator[FolderSample]:
+    for broker_id, folders in brokers.items():
+        for folder in folders:
+            if folder.usable_bytes is not None and folder.total_bytes is not None:
+                yield FolderSample(broker_id, folder.usable_bytes, folder.total_bytes)
 
 
 def _topic_sample(info: TopicInfo, sizes: Mapping[str, int] | None) -> TopicSample:

@@ -30,10 +30,12 @@ def size(value: float | None) -> str:
 
 
 def span(value: timedelta | float | None) -> str:
-    """Seconds, or a timedelta -> "0.3 s", "4 min", "9 h", "2 d"."""
+    """Seconds, or a timedelta -> "12 ms", "0.3 s", "4 min", "9 h", "2 d"."""
     if value is None:
         return NOTHING
     seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if 0 < seconds < 0.1:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 120:

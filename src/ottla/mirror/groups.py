@@ -5,6 +5,8 @@ what is known at the target of a group that reads there is newer than what the s
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
 from typing import Final
 
 from ottla.client.admin.admin import Admin
@@ -24,6 +26,18 @@ Translate = Callable[[TopicPartition, int], tuple[TopicPartition, int] | None]
 """A partition and offset of the source -> those of the target; None if it is not copied."""
 
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
+
+AT_A_TIME: Final = 8
+"""How many groups are seen to at once: nothing is copied meanwhile, and each takes some requests to
+clusters that may be far away."""
+
+
+class _Outcome(Enum):
+    """What became of a group that reads what is copied."""
+
+    MOVED = "moved"
+    THERE = "there"  # it is as far at the target already
+    ACTIVE = "active"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +60,20 @@ def bring_along(
         for listing in source.group_overview()
         if is_copied(listing) and matches(listing.group_id, patterns)
     ]
-    group_count, moved, active = 0, [], []
-    for group_id in wanted:
+
+    def bring(group_id: str) -> _Outcome | None:
         committed = source.list_group_offsets(group_id)
         if not any(translate(tp, at.offset) for tp, at in committed.items()):
-            continue
-        group_count += 1
-        moved_count = _bring(target, group_id, committed, translate)
-        if moved_count is None:
-            active.append(group_id)
-        elif moved_count:
-            moved.append(group_id)
-    return GroupsReport(group_count=group_count, moved=tuple(moved), active=tuple(active))
+            return None
+        return _bring(target, group_id, committed, translate)
+
+    with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="ottla-mirror-groups") as pool:
+        found = dict(zip(wanted, pool.map(bring, wanted), strict=True))
+    return GroupsReport(
+        group_count=sum(outcome is not None for outcome in found.values()),
+        moved=tuple(group_id for group_id, outcome in found.items() if outcome is _Outcome.MOVED),
+        active=tuple(group_id for group_id, outcome in found.items() if outcome is _Outcome.ACTIVE),
+    )
 
 
 def is_copied(listing: GroupListing) -> bool:
@@ -80,16 +96,15 @@ def moves(committed: Committed, there: Committed, translate: Translate) -> Commi
     return found
 
 
-def _bring(target: Admin, group_id: str, committed: Committed, translate: Translate) -> int | None:
-    """How many offsets were moved; None: somebody is in the group."""
+def _bring(target: Admin, group_id: str, committed: Committed, translate: Translate) -> _Outcome:
     try:
         if target.describe_group(group_id).is_active:
-            return None
+            return _Outcome.ACTIVE
     except NotFoundError:
         pass  # it will be there when its offsets are
     wanted = moves(committed, target.list_group_offsets(group_id), translate)
     try:
         target.alter_group_offsets(group_id, wanted)
     except ConflictError:
-        return None  # somebody came between the look and the commit, and is welcome
-    return len(wanted)
+        return _Outcome.ACTIVE  # somebody came between the look and the commit, and is welcome
+    return _Outcome.MOVED if wanted else _Outcome.THERE

@@ -25,8 +25,9 @@ from ottla.values import dataclass
 
 TOPIC_PREFIX: Final = "__ottla_mirror-"
 TRANSACTIONAL_ID_PREFIX: Final = "ottla-mirror."
+CLEANUP: Final = "cleanup.policy"
 TOPIC_CONFIG: Final = {
-    "cleanup.policy": "compact",
+    CLEANUP: "compact",
     "retention.ms": "-1",
     # What is read at a start is what compaction has left, and it leaves the newest segment alone.
     "segment.bytes": str(16 * 1024 * 1024),

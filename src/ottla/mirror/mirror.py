@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from ottla.client.admin.admin import Admin
 from ottla.errors import (
     AbortableError,
     ConflictError,
@@ -20,7 +21,7 @@ from ottla.errors import (
     OttlaError,
 )
 from ottla.mirror import clients
-from ottla.mirror.journal import TOPIC_CONFIG, Names
+from ottla.mirror.journal import CLEANUP, TOPIC_CONFIG, Names
 from ottla.mirror.progress import Meter, MirrorProgress, Watch
 from ottla.mirror.reading import read_journal
 from ottla.mirror.session import Session, Watcher
@@ -93,7 +94,7 @@ class Mirror:
         settings = self._settings
         with clients.connected(settings, is_first=not self._has_begun) as ends:
             names = Names(settings.name or ends.source_id)
-            ends.target.create_topic(names.topic, partitions=1, config=TOPIC_CONFIG, exists_ok=True)
+            self._make_journal(ends.target, names.topic)
             with clients.writer(settings, names.transactional_id) as producer:
                 with producer.transaction():
                     pass  # to begin one is to fence all others, and to wait for what they left
@@ -106,6 +107,21 @@ class Mirror:
                     self._last = session.progress()
                     self._note_begun()
                     return session.run(consumer, producer)
+
+    def _make_journal(self, target: Admin, topic: str) -> None:
+        """Have a topic for the journal, from which nothing goes but by compaction.
+
+        One that was there may have been made by whoever asked for it first, with the defaults of
+        the cluster.  Retention would take it for old, and with it how far the copy is.
+        """
+        target.create_topic(topic, partitions=1, config=TOPIC_CONFIG, exists_ok=True)
+        policy = target.describe_config(topic=topic, keys=[CLEANUP])[CLEANUP].value
+        if policy != TOPIC_CONFIG[CLEANUP]:
+            target.alter_config(topic=topic, set=TOPIC_CONFIG)
+            self._watcher.say(
+                f"warning: {topic} had {CLEANUP}={policy}, which deletes what is old: it is "
+                f"{TOPIC_CONFIG[CLEANUP]} now"
+            )
 
     def _note_begun(self) -> None:
         """Both clusters are there: from now on it is worth while to wait for them."""

@@ -10,7 +10,7 @@ from ottla.cli.connection import Connection, connection_options
 from ottla.cli.offsets import END, START, resolve
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.progress import live_line
-from ottla.cli.reading import POLL_RECORDS, batches_until
+from ottla.client.consumer.until import POLL_RECORDS, batches_until
 
 if TYPE_CHECKING:
     from ottla.client.records import Batch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ottla.cli.output import table
-from ottla.cli.quantities import about
+from ottla.quantities import about
 from ottla.values import dataclass
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.cli.doctor.asking import Line
 from ottla.cli.doctor.checks import Check, fail, ok, warn
-from ottla.cli.quantities import about
 from ottla.client.addresses import Address
 from ottla.errors import TransportError
+from ottla.quantities import about
 from ottla.values import dataclass
 from ottla.wire.messages.metadata import MetadataRequest
 

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 from ottla.cli.connection import Connection
 from ottla.cli.doctor.checks import Check, fail, ok, warn
-from ottla.cli.quantities import about
 from ottla.errors import OttlaError
 from ottla.model import TopicPartition
+from ottla.quantities import about
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from ottla.cli.doctor.checks import Check, fail, ok, warn
-from ottla.cli.quantities import counted, human_size
 from ottla.cli.version import running_twins
 from ottla.client.addresses import DEFAULT_PORT
+from ottla.quantities import counted, human_size
 
 NEWEST_PYTHON: Final = (3, 14)
 FEW_FILES: Final = 1_024
@@ -168,7 +168,8 @@ def _syncs(place: Path) -> Check:
         with tempfile.NamedTemporaryFile(prefix=".ottla-doctor-", dir=place) as file:
             times_s = [_timed_sync(file.fileno()) for _ in range(SYNCS)]
     except OSError as error:
-        return fail("disk speed", f"a file cannot be synced: {error.strerror}", "look at dmesg")
+        advice = "free some room" if error.errno == errno.ENOSPC else "look at dmesg"
+        return fail("disk speed", f"a file cannot be synced: {error.strerror}", advice)
     return sync_speed(statistics.median(times_s), max(times_s))
 
 

@@ -7,17 +7,10 @@ otherwise only what is different at the second look is seen.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ottla.cli.group.shown import (
-    count_word,
-    culprit,
-    headline,
-    host_of,
-    named,
-    rebalance_facts,
-    took,
-)
-from ottla.cli.group.sight import Sight
+from ottla.cli.group.shown import count_word, headline, rebalance_facts, took
 from ottla.values import dataclass
+from ottla.why.naming import culprit, host_of, named
+from ottla.why.sight import Sight
 
 if TYPE_CHECKING:
     from ottla.client.admin.stories import Rebalance

@@ -6,7 +6,6 @@ import click
 
 from ottla.cli.completion_names import groups
 from ottla.cli.connection import Connection, connection_options
-from ottla.cli.group.lags import COLUMNS
 from ottla.cli.group.shown import (
     MEMBER_COLUMNS,
     NO_STORY,
@@ -15,8 +14,9 @@ from ottla.cli.group.shown import (
     rebalance_facts,
     tables,
 )
-from ottla.cli.group.sight import Sight, look
 from ottla.cli.output import Output, format_option, verbose_option
+from ottla.why.lags import COLUMNS
+from ottla.why.sight import Sight, look
 
 REBALANCES_SHOWN: Final = 5
 EVERY_REBALANCE: Final = 1_000

@@ -4,9 +4,9 @@ import click
 
 from ottla.cli.completion_names import groups
 from ottla.cli.connection import Connection, connection_options
-from ottla.cli.group.lags import COLUMNS
-from ottla.cli.group.sight import look
 from ottla.cli.output import Output, format_option, verbose_option
+from ottla.why.lags import COLUMNS
+from ottla.why.sight import look
 
 
 @click.command("lag")

@@ -14,9 +14,9 @@ from ottla.cli.completion_names import groups, topics
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.offsets import Place, as_place, resolve
 from ottla.cli.output import InUseError, Output, format_option, verbose_option
-from ottla.cli.quantities import Id
 from ottla.errors import NotFoundError
 from ottla.model import TopicPartition
+from ottla.quantities import Id
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin

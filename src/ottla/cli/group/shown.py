@@ -1,11 +1,12 @@
 """How groups, members and rebalances are shown: words and columns that several commands share."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.group.lags import COLUMNS as LAG_COLUMNS
-from ottla.cli.group.sight import Sight
-from ottla.cli.quantities import Id, about, counted, local_time
+from ottla.quantities import Id, about, counted, local_time
+from ottla.why.lags import COLUMNS as LAG_COLUMNS
+from ottla.why.naming import COORDINATOR, host_of
+from ottla.why.sight import Sight
 
 if TYPE_CHECKING:
     from ottla.client.admin.groups import GroupInfo, GroupMember
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
 MEMBER_COLUMNS: Final = ("member", "instance", "client", "host", "partitions")
 REBALANCE_COLUMNS: Final = ("rebalance", "took", "generation", "member", "host", "reason")
 NO_STORY: Final = "of its rebalances, the broker does not tell"
-COORDINATOR: Final = "the coordinator"
-
-_NAMED_AT_MOST: Final = 5
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 
@@ -78,45 +76,6 @@ def took(rebalance: "Rebalance") -> str:
     if rebalance.ended_ms is None:
         return "goes on"
     return about(rebalance.ended_ms - rebalance.began_ms)
-
-
-def culprit(rebalance: "Rebalance") -> str:
-    """Who set it off, and where that is."""
-    if rebalance.member_id is None:
-        return COORDINATOR
-    place = _place(rebalance.member_id, rebalance.client_id, rebalance.host)
-    return f"{rebalance.member_id} ({place})"
-
-
-def named(group: "GroupInfo", member_ids: Iterable[str]) -> str:
-    """Members with their hosts: a few of them, if they are many."""
-    members = {member.member_id: member for member in group.members}
-    names = [_name(members.get(member_id), member_id) for member_id in member_ids]
-    return listed(names)
-
-
-def listed(names: Sequence[object]) -> str:
-    """`a, b and 7 more`."""
-    rest = len(names) - _NAMED_AT_MOST
-    shown = ", ".join(map(str, names[:_NAMED_AT_MOST]))
-    return f"{shown} and {rest} more" if rest > 0 else shown
-
-
-def host_of(host: str) -> str:
-    """Brokers put a slash before an address that has no name."""
-    return host.removeprefix("/")
-
-
-def _name(member: "GroupMember | None", member_id: str) -> str:
-    if member is None:
-        return member_id
-    name = member.instance_id or member_id
-    return f"{name} ({_place(name, member.client_id, member.host)})"
-
-
-def _place(name: str, client_id: str, host: str) -> str:
-    """Where a member is, and what it calls itself unless its name says that already."""
-    return host_of(host) if name.startswith(client_id) else f"{client_id}, {host_of(host)}"
 
 
 def _rebalance_columns(group: "GroupInfo") -> list[str]:

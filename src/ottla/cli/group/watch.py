@@ -17,11 +17,11 @@ from ottla.cli.completion_names import groups
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.group.changes import Blind, Change, Watch
 from ottla.cli.group.shown import headline, tables
-from ottla.cli.group.sight import Sight, look
 from ottla.cli.live import Canvas, lines_or_screen
 from ottla.cli.output import Output, format_option, table, verbose_option
-from ottla.cli.quantities import local_time
 from ottla.errors import DeadlineError, NotFoundError, RetriableError, TransportError
+from ottla.quantities import local_time
+from ottla.why.sight import Sight, look
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin

@@ -15,8 +15,8 @@ import click
 
 from ottla.cli.log.tables import Report, Table
 from ottla.cli.output import Output, format_option, table, verbose_option
-from ottla.cli.quantities import counted
 from ottla.errors import StorageError
+from ottla.quantities import counted
 
 ROWS_AT_A_TIME: Final = 500
 """How many rows share their column widths: a segment may have millions."""

@@ -8,8 +8,8 @@ import click
 
 from ottla.cli.completion_names import pipelines
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.quantities import about, local_time
 from ottla.errors import NotFoundError, UnknownTopicError
+from ottla.quantities import about, local_time
 
 if TYPE_CHECKING:
     from ottla.model import TopicPartition

@@ -5,7 +5,7 @@ import os
 import click
 
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.quantities import Id, local_time
+from ottla.quantities import Id, local_time
 
 
 @click.command("list")

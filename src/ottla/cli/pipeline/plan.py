@@ -12,6 +12,7 @@ import click
 
 from ottla.cli.connection import Connection
 from ottla.cli.output import Output, format_option, table, verbose_option
+from ottla.quantities import counted
 
 if TYPE_CHECKING:
     from ottla.pipeline.queries import RunSettings
@@ -71,13 +72,14 @@ def lines_of(
     """The plan, for people."""
     from ottla.pipeline.graph import described, stages
 
-    lines = [f"{pipeline.name} · {len(pipeline.steps)} steps"]
+    lines = [f"{pipeline.name} · {counted(len(pipeline.steps), 'step')}"]
     for step in (step for stage in stages(pipeline.steps) for step in stage):
         reads = " + ".join(described(source) for source in step.sources)
         lines += ["", f"{reads} ─▶ {step.name} ─▶ {', '.join(step.sink.topics)}"]
         lines += [f"  {name:<12} {text}" for name, text in _details(pipeline, step).items()]
         if step.name in columns:
-            shown = ", ".join(f"{name} {kind}" for name, kind in columns[step.name].items())
+            written = {n: kind for n, kind in columns[step.name].items() if not n.startswith("_")}
+            shown = ", ".join(f"{name} {kind}" for name, kind in written.items())
             lines.append(f"  {'columns':<12} {shown}")
     if topics:
         lines += ["", *table(_TOPIC_COLUMNS, map(_topic_row, topics), for_people=for_people)]
@@ -138,7 +140,7 @@ def _details(pipeline: "Pipeline", step: "Step") -> dict[str, str]:
     if step.sink.key is not None:
         details["key"] = step.sink.key
     if step.dead_letter is not None:
-        details["dead letters"] = step.dead_letter
+        details["dead letters"] = f"{step.dead_letter}; each batch is read twice for them"
     for topic in step.topics:
         if topic.watermark is not None:
             column, delay = topic.watermark

@@ -9,6 +9,7 @@ from ottla.cli.connection import Connection
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.pipeline.shown import view
 from ottla.cli.settings import parse_pairs
+from ottla.quantities import counted
 
 CONNECT_TIMEOUT_S: Final = 30.0
 
@@ -92,5 +93,7 @@ def command(
     with view(output) as shown:
         progress = run(pipeline, how=how, watch=shown.show, say=output.say)
     if not output.is_json:
-        rows = sum(step.rows_out for step in progress)
-        output.say(f"{pipeline.name}: {rows:,} rows written; run it again to go on from here")
+        written = counted(sum(step.rows_out for step in progress), "row")
+        if letters := sum(step.rows_bad for step in progress):
+            written += f" and {counted(letters, 'dead letter')}"
+        output.say(f"{pipeline.name}: {written} written; run it again to go on from here")

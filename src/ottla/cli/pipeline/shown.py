@@ -9,8 +9,8 @@ import click
 
 from ottla.cli.live import Canvas, lines_or_screen
 from ottla.cli.output import Output, table
-from ottla.cli.quantities import about
 from ottla.pipeline.progress import BatchReport, StepProgress
+from ottla.quantities import about
 
 COLUMNS: Final = ("step", "batch", "rows in", "out", "bad", "in/s", "out/s", "lag", "batch time")
 

@@ -8,7 +8,7 @@ import click
 from ottla.cli.completion_names import pipelines
 from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.pipeline.shown import lines_of
-from ottla.cli.quantities import about
+from ottla.quantities import about
 
 
 @click.command("status")

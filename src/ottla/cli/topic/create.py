@@ -4,9 +4,9 @@ import click
 
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.quantities import counted
 from ottla.cli.settings import parse_pairs
 from ottla.errors import ConflictError, ErrorCode
+from ottla.quantities import counted
 
 
 @click.command("create")

@@ -8,9 +8,9 @@ import click
 from ottla.cli.completion_names import topics
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.quantities import Id, Size, counted, human_duration, human_size
 from ottla.cli.topic.list import facts_of, sizes_or_none
 from ottla.model import TopicPartition
+from ottla.quantities import Id, Size, counted, human_duration, human_size
 
 if TYPE_CHECKING:
     from ottla.client.admin.configs import ConfigEntry

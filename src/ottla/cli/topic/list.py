@@ -8,9 +8,9 @@ import click
 
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.quantities import Duration, Size
 from ottla.errors import UnknownTopicError, UnsupportedError
 from ottla.model import TopicPartition
+from ottla.quantities import Duration, Size
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin

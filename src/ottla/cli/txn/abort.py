@@ -7,8 +7,8 @@ import click
 from ottla.cli.completion_names import transactional_ids
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import InUseError, Output, format_option, verbose_option
-from ottla.cli.txn.owners import open_transactions, owner_of
 from ottla.errors import ErrorCode, NotFoundError
+from ottla.why.owners import open_transactions, owner_of
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin

@@ -9,7 +9,7 @@ import click
 from ottla.cli.completion_names import transactional_ids
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.quantities import FOREVER, Duration, about, as_ms, human_duration, local_time
+from ottla.quantities import FOREVER, Duration, about, as_ms, human_duration, local_time
 
 if TYPE_CHECKING:
     from ottla.client.admin.transactions import TransactionInfo

@@ -7,7 +7,7 @@ import click
 from ottla.cli.completion_names import topics
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.quantities import Id, as_ms, local_time
+from ottla.quantities import Id, as_ms, local_time
 
 COLUMNS = ("topic", "partition", "producer_id", "producer_epoch", "start_offset", "last_write")
 

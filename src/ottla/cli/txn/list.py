@@ -7,7 +7,7 @@ import click
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.offsets import as_age_ms
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.quantities import Id
+from ottla.quantities import Id
 
 
 @click.command("list")

@@ -1,5 +1,4 @@
-"""`ottla why`: one file per noun, in which the command looks; `why` has the list of them.
+"""`ottla why`: one file per noun; `why` has the list of them, `showing` how findings look.
 
-What was seen is judged elsewhere, without a broker (`group_waits`, `group_progress`), and every
-judgment is a `Finding` (`findings`), which knows how it is shown.
+What is looked at, and how it is judged, is in `ottla.why`, for the console shows it as well.
 """

@@ -7,13 +7,13 @@ import click
 
 from ottla.cli.completion_names import groups
 from ottla.cli.connection import Connection, connection_options
-from ottla.cli.group.sight import Sight, look
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.quantities import about, counted
-from ottla.cli.why.findings import Finding, show
-from ottla.cli.why.group_progress import progress
-from ottla.cli.why.group_waits import waits
+from ottla.cli.why.showing import show
 from ottla.errors import ErrorCode, RetriableError
+from ottla.quantities import about
+from ottla.why.findings import Finding
+from ottla.why.group import why_group
+from ottla.why.sight import Sight, look
 
 LOOK_S: Final = 1.0
 """Long enough to see whether lag grows, where the broker tells when offsets were committed."""
@@ -76,14 +76,13 @@ def command(output: Output, name: str, look_s: float | None, connection: Connect
                 raise
             _show_not_ready(output, name, error.code)
             return
-    findings = [*waits(sight), *progress(before, sight)] or [_nothing(sight)]
     group, story = sight.group, sight.group.story
     since_ms = None if story is None else story.since_ms
     title = f"Group {name} is {group.state}"
     if story is not None and since_ms is not None:
         title += f" for {about(story.now_ms - since_ms)}"
     about_it = {"group": name, "state": group.state, "since_ms": since_ms, "lag": sight.lag_count}
-    show(output, f"{title}.", about_it, findings)
+    show(output, f"{title}.", about_it, why_group(before, sight))
 
 
 def _pause_s(sight: Sight, wanted_s: float | None) -> float:
@@ -93,15 +92,6 @@ def _pause_s(sight: Sight, wanted_s: float | None) -> float:
     if wanted_s is not None:
         return wanted_s
     return LONGER_LOOK_S if sight.group.story is None else LOOK_S
-
-
-def _nothing(sight: Sight) -> Finding:
-    at_work = f"{counted(len(sight.group.members), 'member')} at work"
-    left = f"{counted(sight.lag_count, 'record')} left" if sight.lag_count else "nothing left"
-    text = f"It waits for nothing: {at_work}, with {left} to commit"
-    if new := [lag for lag in sight.lags if lag.committed_offset is None and lag.end_offset]:
-        text += f", and nothing committed yet in {counted(len(new), 'partition')}"
-    return Finding(code="nothing", text=f"{text}.")
 
 
 def _show_not_ready(output: Output, name: str, code: ErrorCode) -> None:

@@ -1,22 +1,13 @@
 """`ottla why transaction`."""
 
-import time
-from typing import TYPE_CHECKING
-
 import click
 
 from ottla.cli.completion_names import transactional_ids
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.cli.why.findings import show
-from ottla.cli.why.sinks import look_at_sink
-from ottla.cli.why.transaction_waits import TransactionSight, WrittenPartition, waits
-from ottla.model import TopicPartition
-from ottla.spark.sink.decisions import Names
-
-if TYPE_CHECKING:
-    from ottla.client.admin.admin import Admin
-    from ottla.client.admin.transactions import TransactionInfo
+from ottla.cli.why.showing import show
+from ottla.why.transaction import look_at_transaction
+from ottla.why.transaction_waits import waits
 
 
 @click.command("transaction")
@@ -38,14 +29,8 @@ def command(output: Output, name: str, connection: Connection) -> None:
       ottla why transaction kitchen -o json
     """
     with connection.admin() as admin:
-        info = admin.describe_transaction(name)
-        names = Names.of_transaction(name)
-        sight = TransactionSight(
-            info=info,
-            partitions=tuple(_look_at(admin, info)),
-            sink=None if names is None else look_at_sink(admin, connection, names),
-            now_ms=int(time.time() * 1000),
-        )
+        sight = look_at_transaction(connection.access(admin), name)
+    info = sight.info
     about_it = {
         "transactional_id": name,
         "state": info.state,
@@ -54,25 +39,3 @@ def command(output: Output, name: str, connection: Connection) -> None:
         "partitions": [str(partition) for partition in info.partitions],
     }
     show(output, f"Transaction {name} is {info.state}.", about_it, waits(sight))
-
-
-def _look_at(admin: "Admin", info: "TransactionInfo") -> list[WrittenPartition]:
-    """The partitions that take part, as they stand now."""
-    if not info.partitions:
-        return []
-    keys = info.partitions
-    # The stable end is asked for first: what is written in between does not look held.
-    stable = admin.list_offsets(keys, isolation_level="read_committed", missing_ok=True)
-    ends = admin.list_offsets(keys, missing_ok=True)
-    producers = admin.describe_producers([key for key in keys if key in ends])
-
-    def seen(key: TopicPartition) -> WrittenPartition:
-        writer = [p for p in producers.get(key, ()) if p.producer_id == info.producer_id]
-        return WrittenPartition(
-            key=key,
-            stable_offset=stable.get(key),
-            end_offset=ends.get(key),
-            writer=writer[0] if writer else None,
-        )
-
-    return [seen(key) for key in keys]

@@ -178,7 +178,26 @@ class Core:
     async def commit(
         self, offsets: Offsets, timeout_ms: int | None = None, *, waits: bool = False
     ) -> None:
-        """Commit, in the order of calls; see `Committer.commit`."""
+        """Commit, in the order of calls; see `Committer.commit`.
+
+        No automatic commit goes back behind it: what the program says counts.
+        """
+        processed = self._processed()
+        passed = [
+            tp for tp in offsets.keys() & processed if processed[tp].offset <= offsets[tp].offset
+        ]
+        self.auto_committed({tp: processed[tp] for tp in passed})
+        try:
+            await self._commit(offsets, timeout_ms, waits=waits)
+        except BaseException:
+            self._auto_committed = {
+                tp: at for tp, at in self._auto_committed.items() if tp not in passed
+            }
+            raise
+
+    async def _commit(
+        self, offsets: Offsets, timeout_ms: int | None = None, *, waits: bool = False
+    ) -> None:
         if self.config.group_id is None:
             raise MisuseError("there is no group to commit for: set group_id")
         await self.start()
@@ -206,7 +225,7 @@ class Core:
             if not offsets:
                 continue
             try:
-                await self.commit(offsets)
+                await self._commit(offsets)
             except OttlaError as error:
                 self.engine.check_open()
                 log.warning("auto commit failed: %s", error)

@@ -57,10 +57,12 @@ async def group(request: Request) -> Response:
     lag = await admin.lag(group_id)
     ages = [p.time_lag for p in lag.partitions if p.time_lag is not None]
     plan, refusal = await _preview(request, admin, group_id)
+    findings = await request.app.state.advisor.group(group_id)
     return page(
         request,
         "group.html",
         info=info,
+        findings=findings,
         lag=lag,
         time_lag=max(ages, default=None),
         largest=max(lag.partitions, key=lambda p: p.lag or 0, default=None),

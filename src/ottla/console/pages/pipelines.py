@@ -18,6 +18,9 @@ from ottla.errors import NotFoundError
 from ottla.pipeline.state import all_folders, state_dir
 from ottla.spark.sink.decisions import SETTLED_PREFIX, TOPIC_PREFIX, Decision, DecisionError
 
+_EXAMINED = 10
+"""Of so many pipelines the page says what they wait for."""
+
 _FEW = 10
 """Records of a ledger among which there is a decision."""
 
@@ -28,7 +31,13 @@ async def pipelines(request: Request) -> Response:
     topics = [topic for topic in sorted(newest.topics) if topic.startswith(TOPIC_PREFIX)]
     sinks = [await _sink(request, topic) for topic in topics]
     running = [folder.seen() for folder in all_folders(state_dir(os.environ))]
-    return page(request, "pipelines.html", sinks=sinks, running=running)
+    servers = request.app.state.settings.bootstrap_servers
+    findings = {
+        state.name: await request.app.state.advisor.pipeline(state.name)
+        for state, _ in running[:_EXAMINED]
+        if state.bootstrap == servers
+    }
+    return page(request, "pipelines.html", sinks=sinks, running=running, findings=findings)
 
 
 async def _sink(request: Request, topic: str) -> dict[str, Any]:

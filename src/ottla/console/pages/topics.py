@@ -8,6 +8,9 @@ from ottla.console.charts import line_chart, sparkline
 from ottla.console.errors import InputError
 from ottla.console.history import History, Sample, end_offset_of
 from ottla.console.rendering import done, drawn, page
+from ottla.errors import ErrorCode
+from ottla.quantities import counted
+from ottla.why.findings import Finding
 
 
 async def topics(request: Request) -> Response:
@@ -46,6 +49,7 @@ async def topic(request: Request) -> Response:
         request,
         "topic.html",
         info=info,
+        findings=[*_refusals(history, name), *await request.app.state.advisor.topic(name)],
         config=sorted(config.values(), key=lambda entry: (entry.is_default, entry.name)),
         sample=newest.topics.get(name),
         rate=history.rate(end_offset_of(name)),
@@ -54,6 +58,20 @@ async def topic(request: Request) -> Response:
         ),
         groups=groups,
     )
+
+
+def _refusals(history: History, topic: str) -> list[Finding]:
+    """What producers were told lately, of a broker that tells of itself."""
+    return [
+        Finding(
+            code="writes_refused",
+            text=f"{counted(count, 'batch', 'batches')} of producers refused in the last minute, "
+            f"with {error}.",
+            advice=ErrorCode[error].advice if error in ErrorCode.__members__ else "",
+        )
+        for (name, error), count in history.refused().items()
+        if name == topic
+    ]
 
 
 async def create(request: Request) -> Response:

@@ -38,6 +38,22 @@ async def transactions(request: Request) -> Response:
     return page(request, "transactions.html", rows=rows, with_all=with_all, find=find, more=more)
 
 
+async def transaction(request: Request) -> Response:
+    """One transactional id: what it waits for, and whom it keeps waiting."""
+    transactional_id = request.query_params.get("id", "")
+    if not transactional_id:
+        raise InputError("the address names no transaction")
+    info = await request.app.state.admin.describe_transaction(transactional_id)
+    return page(
+        request,
+        "transaction.html",
+        info=info,
+        age=datetime.now(UTC) - info.started if info.started is not None else None,
+        can_abort=info.state == "Ongoing",
+        findings=await request.app.state.advisor.transaction(transactional_id),
+    )
+
+
 async def abort(request: Request) -> Response:
     """End a transaction by fencing its producer."""
     admin: AsyncAdmin = request.app.state.admin

@@ -7,16 +7,45 @@
 
   const leaving = new AbortController();
 
+  // First of all who listen, and for forms that come with a renewed part, too.
+  document.addEventListener("submit", (event) => {
+    const question = event.target.dataset.confirm;
+    if (question && !window.confirm(question)) event.preventDefault();
+  }, true);
+
+  // Whoever marks something to copy it, or walks with the keyboard, is not disturbed.
+  function isMarked(part) {
+    const marked = document.getSelection();
+    return marked && !marked.isCollapsed && part.contains(marked.anchorNode);
+  }
+
+  function renew(part, other) {
+    const stops = () => [...part.querySelectorAll("a, button, input, select, textarea")];
+    const held = stops().indexOf(document.activeElement);
+    const name = held < 0 ? "" : stops()[held].outerHTML;
+    part.innerHTML = other.innerHTML;
+    if (held < 0) return;
+    const again = stops().find((stop) => stop.outerHTML === name) || stops()[held];
+    if (again) again.focus({ preventScroll: true });
+  }
+
   async function refresh() {
     const answer = await fetch(location.href, {
       headers: { Accept: "text/html" },
       signal: leaving.signal,
     });
-    if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (dot) dot.classList.toggle("on", answer.ok);
+    if (!answer.ok) {
+      // What is shown stays, and above it why it is not renewed.
+      const reason = fresh.querySelector("main .trouble");
+      const place = document.getElementById("trouble");
+      if (reason && place) place.replaceChildren(document.importNode(reason, true));
+      return;
+    }
     for (const part of document.querySelectorAll("[data-live]")) {
       const other = fresh.getElementById(part.id);
-      if (other && other.innerHTML !== part.innerHTML) part.innerHTML = other.innerHTML;
+      if (other && other.innerHTML !== part.innerHTML && !isMarked(part)) renew(part, other);
     }
   }
 
@@ -52,12 +81,6 @@
         while (rows.rows.length > 500) rows.deleteRow(-1);
       });
       window.addEventListener("pagehide", () => events && events.close());
-    });
-  }
-
-  for (const form of document.querySelectorAll("form[data-confirm]")) {
-    form.addEventListener("submit", (event) => {
-      if (!window.confirm(form.dataset.confirm)) event.preventDefault();
     });
   }
 

@@ -7,13 +7,17 @@ that came just now prove nothing, nor does lag that grows between two commits.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from shlex import quote
+from typing import TYPE_CHECKING, Final
 
-from ottla.cli.group.lags import FRESH_MS, Lag
-from ottla.cli.group.shown import culprit, listed, named
-from ottla.cli.group.sight import Sight
-from ottla.cli.quantities import about, counted
-from ottla.cli.why.findings import Finding
+from ottla.quantities import about, counted
+from ottla.why.findings import Finding
+from ottla.why.lags import FRESH_MS, Lag
+from ottla.why.naming import culprit, listed, named
+from ottla.why.sight import Sight
+
+if TYPE_CHECKING:
+    from ottla.client.admin.stories import GroupStory
 
 AUTO_COMMIT_MS: Final = 5_000
 
@@ -21,6 +25,9 @@ _STUCK_ADVICE: Final = (
     "It is alive, but does not finish what it reads, or does not commit it: look for a record that "
     "it fails on, a call that hangs, or enable.auto.commit=false without commits."
 )
+_LEFT: Final = "it left"
+"""The reason of a member that gave none."""
+
 _SLOW_ADVICE: Final = "Add members, up to one for each partition, or make each of them faster."
 
 
@@ -37,13 +44,15 @@ def progress(before: Sight | None, now: Sight) -> Iterator[Finding]:
     stuck = [lag for lag in overdue if lag not in held and _is_stuck(lag, before, now)]
     yield from _stuck(now, stuck, before)
     if before is not None:
-        yield from _slow(before, now, [lag for lag in overdue if lag not in (*held, *stuck)])
+        reading = [lag for lag in overdue if lag not in (*held, *stuck)]
+        slow = list(_slow(before, now, reading))
+        yield from slow or _catching_up(before, now, reading)
     yield from _never_committed(now)
     yield from _idle_members(now)
 
 
 def _out_of_range(now: Sight) -> Iterator[Finding]:
-    name = now.group.group_id
+    name = quote(now.group.group_id)
     for lag in now.lags:
         committed, start, end = lag.committed_offset, lag.start_offset, lag.end_offset
         if committed is None:
@@ -91,9 +100,23 @@ def _without_members(now: Sight) -> Finding:
         code="no_members",
         text=f"{text}, and {counted(now.lag_count, 'record')} to read.",
         advice=f"Start a consumer with group.id={group.group_id}; if there is none any more, "
-        f"`ottla group delete {group.group_id}`.",
+        f"`ottla group delete {quote(group.group_id)}`.{_still_running(story)}",
         partitions=tuple(lag.key for lag in now.lags if lag.record_count),
         since_ms=since_ms,
+    )
+
+
+def _still_running(story: "GroupStory | None") -> str:
+    """A word for the case that the last member went without anybody having stopped it.
+
+    Not every client says why it leaves: librdkafka does not.
+    """
+    last = story.rebalances[-1] if story is not None and story.rebalances else None
+    if last is None or not (last.reason == _LEFT or "poll" in last.reason):
+        return ""
+    return (
+        " If nobody stopped it, it may still run and hang: a consumer that has not polled for "
+        "max.poll.interval.ms leaves, and says so in its own log."
     )
 
 
@@ -113,7 +136,8 @@ def _held_back(lags: Sequence[Lag]) -> Iterator[Finding]:
         text=f"A transaction is open in {places}: with isolation.level=read_committed nobody reads "
         "beyond it.",
         advice="It ends when its producer commits or aborts it, or when its "
-        "transaction.timeout.ms is over.",
+        f"transaction.timeout.ms is over. `ottla why topic {lags[0].key.topic}` says whose it is, "
+        "and since when.",
         partitions=tuple(lag.key for lag in lags),
     )
 
@@ -150,11 +174,21 @@ def _stuck(now: Sight, lags: Sequence[Lag], before: Sight | None) -> Iterator[Fi
             code="stuck",
             text=f"{named(now.group, [member_id])} has {counted(count, 'record')} to read in "
             f"{_places(own)} and has committed nothing there {_how_long(now, before, times_ms)}.",
-            advice=_STUCK_ADVICE,
+            advice=f"{_STUCK_ADVICE} {_next_record(own)}",
             members=(member_id,),
             partitions=tuple(lag.key for lag in own),
             since_ms=max(times_ms, default=None),
         )
+
+
+def _next_record(lags: Sequence[Lag]) -> str:
+    """How to see the record that a member would commit next, where most waits for it."""
+    worst = max(lags, key=lambda lag: lag.record_count or 0)
+    topic, partition = worst.key
+    return (
+        f"`ottla consume {topic} -p {partition} --from {worst.committed_offset} -n 1` shows the "
+        "record that it is at."
+    )
 
 
 def _how_long(now: Sight, before: Sight | None, times_ms: Sequence[int]) -> str:
@@ -185,6 +219,23 @@ def _slow(before: Sight, now: Sight, lags: Sequence[Lag]) -> Iterator[Finding]:
         )
 
 
+def _catching_up(before: Sight, now: Sight, lags: Sequence[Lag]) -> Iterator[Finding]:
+    """Members that are late, and read more than is written."""
+    were = {lag.key: lag.record_count or 0 for lag in before.lags}
+    left = sum(lag.record_count or 0 for lag in lags)
+    less = sum(were.get(lag.key, 0) for lag in lags) - left
+    looked_ms = now.seen_ms - before.seen_ms
+    if less > 0 and looked_ms > 0:
+        yield Finding(
+            code="catches_up",
+            text=f"It catches up: {counted(left, 'record')} are left in {_places(lags)}, {less:,} "
+            f"fewer than {about(looked_ms)} ago. At this pace it takes another "
+            f"{about(left * looked_ms // less)}.",
+            members=tuple(dict.fromkeys(lag.member_id or "" for lag in lags)),
+            partitions=tuple(lag.key for lag in lags),
+        )
+
+
 def _never_committed(now: Sight) -> Iterator[Finding]:
     """Partitions that somebody reads, and of which nothing is kept."""
     lags = [
@@ -199,7 +250,9 @@ def _never_committed(now: Sight) -> Iterator[Finding]:
             code="never_committed",
             text=f"Nothing was ever committed for {_places(lags)}, which "
             f"{named(now.group, dict.fromkeys(lag.member_id or '' for lag in lags))} has.",
-            advice="After a restart, auto.offset.reset of the member says where it begins.",
+            advice="It still works on the first records it got, or hangs with them, or does not "
+            "commit (enable.auto.commit=false without commits). After a restart, auto.offset.reset "
+            "of the member says where it begins.",
             members=tuple(dict.fromkeys(lag.member_id or "" for lag in lags)),
             partitions=tuple(lag.key for lag in lags),
         )

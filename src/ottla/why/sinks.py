@@ -6,16 +6,13 @@ waits for the driver, and only the driver, or its successor, can go on.
 """
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ottla.cli.connection import Connection
-from ottla.cli.reading import batches_until
+from ottla.client.consumer.until import batches_until
 from ottla.errors import UnknownTopicError
 from ottla.spark.sink.decisions import SETTLED_PREFIX, Decision, Names
 from ottla.values import dataclass
-
-if TYPE_CHECKING:
-    from ottla.client.admin.admin import Admin
+from ottla.why.access import Access
 
 _LOOK_BACK: Final = 5_000
 """So many offsets before its end, there is a decision in a journal: each batch takes a few."""
@@ -37,9 +34,9 @@ class SinkSight:
         return any(i[:2] == (transactional_id, producer_id) for i in identities)
 
 
-def look_at_sink(admin: "Admin", connection: Connection, names: Names) -> SinkSight | None:
+def look_at_sink(access: Access, names: Names) -> SinkSight | None:
     """What is in the journal of a sink; None if there is no such journal."""
-    journal = names.journal
+    admin, journal = access.admin, names.journal
     try:
         end = admin.list_offsets([journal], isolation_level="read_committed")[journal] or 0
     except UnknownTopicError:
@@ -47,10 +44,10 @@ def look_at_sink(admin: "Admin", connection: Connection, names: Names) -> SinkSi
     start = admin.list_offsets([journal], at="earliest")[journal] or 0
     last: Decision | None = None
     settled_stamp = ""
-    with connection.consumer(isolation_level="read_committed") as consumer:
+    with access.committed_reader() as consumer:
         consumer.assign({journal: max(start, end - _LOOK_BACK)})
         ends = {journal: end} if end > start else {}
-        for batch in batches_until(ends, consumer, connection.timeout_s):
+        for batch in batches_until(ends, consumer, access.timeout_s):
             for record in batch.raw:
                 if record.key is None or record.value is None:
                     continue

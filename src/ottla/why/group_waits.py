@@ -8,10 +8,10 @@ none), the state alone says what is waited for, and not of whom.  Groups of KIP-
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.group.sight import Sight
-from ottla.cli.why.consumer_group_waits import consumer_group_waits
-from ottla.cli.why.findings import Finding
-from ottla.cli.why.told import Words, awaited_by_kind, last_rebalance, left, often, told_wait
+from ottla.why.consumer_group_waits import consumer_group_waits
+from ottla.why.findings import Finding
+from ottla.why.sight import Sight
+from ottla.why.told import Words, awaited_by_kind, last_rebalance, left, often, told_wait
 
 if TYPE_CHECKING:
     from ottla.client.admin.groups import GroupInfo

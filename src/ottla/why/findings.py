@@ -1,10 +1,5 @@
-"""What `ottla why` found: one judgment each, with its evidence and what to do about it."""
+"""What was found: one judgment each, with its evidence and what to do about it."""
 
-from collections.abc import Iterable, Mapping
-
-import click
-
-from ottla.cli.output import Output
 from ottla.model import TopicPartition
 from ottla.values import dataclass
 
@@ -33,17 +28,3 @@ class Finding:
             "since_ms": self.since_ms,
             "until_ms": self.until_ms,
         }
-
-
-def show(
-    output: Output, title: str, about: Mapping[str, object], findings: Iterable[Finding]
-) -> None:
-    """The title and every finding with its advice; or one object with `about` and all of them."""
-    if output.is_json:
-        output.json_line({**about, "findings": [finding.facts for finding in findings]})
-        return
-    click.echo(click.style(title, bold=True))
-    for finding in findings:
-        click.echo(f"- {finding.text}")
-        if finding.advice:
-            click.echo(f"  -> {finding.advice}")

@@ -1,20 +1,18 @@
 """A group as one sees it from outside at one moment: who is in it, and how far it came."""
 
-import difflib
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ottla.cli.group.lags import Lag, lags_of
-from ottla.errors import BrokerError, NotFoundError
+from ottla.errors import NotFoundError
 from ottla.model import TopicPartition
 from ottla.values import dataclass
+from ottla.why.lags import Lag, lags_of
+from ottla.why.suggesting import suggest
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
     from ottla.client.admin.groups import GroupInfo, GroupMember
-
-_NAMES_SUGGESTED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +50,5 @@ def find(admin: "Admin", name: str) -> "GroupInfo":
     try:
         return admin.describe_group(name)
     except NotFoundError as error:
-        if near := _near_names(admin, name):
-            error.add_note(f"is it one of these? {', '.join(near)}")
+        suggest(error, name, admin.list_groups)
         raise
-
-
-def _near_names(admin: "Admin", name: str) -> list[str]:
-    try:
-        names = admin.list_groups()
-    except BrokerError:
-        return []  # the groups of another coordinator may not be known yet: then without a hint
-    return difflib.get_close_matches(name, names, n=_NAMES_SUGGESTED)

@@ -7,17 +7,18 @@ and those wait for nothing but the leaders of its partitions.
 
 from collections.abc import Iterator
 from datetime import timedelta
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.group.shown import listed
-from ottla.cli.quantities import about, as_ms, counted, local_time
-from ottla.cli.why.findings import Finding
 from ottla.model import TopicPartition
+from ottla.quantities import about, as_ms, counted, local_time
 from ottla.values import dataclass
+from ottla.why.findings import Finding
+from ottla.why.naming import listed
 
 if TYPE_CHECKING:
-    from ottla.cli.why.sinks import SinkSight
     from ottla.client.admin.transactions import ProducerInfo, TransactionInfo
+    from ottla.why.sinks import SinkSight
 
 _DECIDED: Final = {"PrepareCommit": "commit", "PrepareAbort": "abort"}
 _MS: Final = timedelta(milliseconds=1)
@@ -91,7 +92,7 @@ def waits(sight: TransactionSight) -> Iterator[Finding]:
 
 
 def _open(sight: TransactionSight, timeout: timedelta) -> Finding:
-    name = sight.info.transactional_id
+    name = quote(sight.info.transactional_id)
     until_ms = None if sight.since_ms is None else sight.since_ms + timeout // _MS
     text = f"It waits for {sight.producer} to end it, {sight.age}.{_last_write(sight)}"
     if until_ms is None:
@@ -145,7 +146,8 @@ def _of_sink(sight: TransactionSight, sink: "SinkSight") -> Finding:
         text=f"A batch of sink {sink_id} is being written, {sight.age}: no decision names it yet."
         f"{_last_write(sight)}",
         advice="If its pipeline runs, it ends with the batch. If not, the next start aborts it and "
-        f"writes the batch anew; `ottla txn abort {info.transactional_id}` does no harm then.",
+        f"writes the batch anew; `ottla txn abort {quote(info.transactional_id)}` does no harm "
+        "then.",
         partitions=sight.keys,
         since_ms=sight.since_ms,
     )

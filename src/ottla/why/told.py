@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.group.shown import COORDINATOR, culprit, named
-from ottla.cli.quantities import about
-from ottla.cli.why.findings import Finding
+from ottla.quantities import about
 from ottla.values import dataclass
+from ottla.why.findings import Finding
+from ottla.why.naming import COORDINATOR, culprit, named
 
 if TYPE_CHECKING:
     from ottla.client.admin.groups import GroupInfo

@@ -7,19 +7,20 @@ is lost either way; but until somebody starts it, those who read committed recor
 """
 
 from collections.abc import Iterator, Mapping
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.quantities import about, as_ms, counted, local_time
-from ottla.cli.why.findings import Finding
 from ottla.model import TopicPartition
+from ottla.quantities import about, as_ms, counted, local_time
 from ottla.values import dataclass
+from ottla.why.findings import Finding
 
 if TYPE_CHECKING:
-    from ottla.cli.why.sinks import SinkSight
     from ottla.client.admin.lag import GroupLag
     from ottla.client.admin.transactions import TransactionInfo
     from ottla.pipeline.progress import StepProgress
     from ottla.pipeline.state import State
+    from ottla.why.sinks import SinkSight
 
 SILENT_MS: Final = 60_000
 """A pipeline that runs writes down how it does more often than that."""
@@ -193,7 +194,7 @@ def _left_over(sight: PipelineSight, step: StepSight) -> Iterator[Finding]:
         text=f"{step.step}: {counted(len(step.undecided), 'transaction')} of a batch that was not "
         f"decided open{since}: it was left in the middle{where}. read_committed consumers wait.",
         advice=f"{sight.start} aborts them and writes the batch anew. Without it: "
-        f"`ottla txn abort {step.undecided[0].transactional_id}`.",
+        f"`ottla txn abort {quote(step.undecided[0].transactional_id)}`.",
         partitions=_partitions(step.undecided),
         since_ms=since_ms,
     )

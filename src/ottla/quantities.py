@@ -52,9 +52,9 @@ def human(value: object) -> str:
             return str(value)
 
 
-def counted(number: int, what: str) -> str:
-    """`1 topic`, `2 topics`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def counted(number: int, what: str, many: str = "") -> str:
+    """`1 topic`, `2 topics`; `many` is for words that make their plural otherwise."""
+    return f"{number:,} {what if number == 1 else many or f'{what}s'}"
 
 
 def human_size(size_bytes: int) -> str:

@@ -7,9 +7,9 @@ story of a group also says since when, until when, who is silent, and what set i
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.group.shown import listed, named
-from ottla.cli.why.findings import Finding
-from ottla.cli.why.told import (
+from ottla.why.findings import Finding
+from ottla.why.naming import listed, named
+from ottla.why.told import (
     Words,
     awaited_by_kind,
     last_rebalance,

@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.quantities import Id
 from ottla.model import TopicPartition
+from ottla.quantities import Id
 from ottla.values import dataclass
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class Lag:
     def record_count(self) -> int | None:
         if self.committed_offset is None or self.end_offset is None:
             return None
-        return max(0, self.end_offset - self.committed_offset)
+        first = max(self.committed_offset, self.start_offset or 0)  # retention may have passed it
+        return max(0, self.end_offset - first)
 
     @property
     def is_overdue(self) -> bool:

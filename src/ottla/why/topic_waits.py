@@ -1,19 +1,26 @@
-"""What holds a topic up: partitions without a leader, and transactions that are not decided.
+"""What holds a topic up: no leader, no room, transactions that are not decided.
 
 A read_committed consumer stops at the last stable offset: where the oldest open transaction of the
 partition begins.  Whoever opened it holds up every such consumer, whatever else is committed.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from shlex import quote
+from typing import TYPE_CHECKING, Final
 
-from ottla.cli.quantities import about, as_ms, counted, local_time
-from ottla.cli.why.findings import Finding
 from ottla.model import TopicPartition
+from ottla.quantities import about, as_ms, counted, human_size, local_time
 from ottla.values import dataclass
+from ottla.why.findings import Finding
 
 if TYPE_CHECKING:
     from ottla.client.admin.transactions import ProducerInfo, TransactionInfo
+
+
+LITTLE_ROOM_BYTES: Final = 1024**3
+LITTLE_ROOM_SHARE: Final = 0.05
+FULL_BYTES: Final = 1024**2
+"""A batch of records may need as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +36,26 @@ class HeldPartition:
     """None if no coordinator knows of it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullFolder:
+    """A folder with partitions of the topic, on a disk without room."""
+
+    broker_id: int
+    path: str
+    usable_bytes: int
+    total_bytes: int
+
+
+def is_nearly_full(usable_bytes: int, total_bytes: int) -> bool:
+    """Whether a disk is about to refuse writes."""
+    return usable_bytes < min(LITTLE_ROOM_BYTES, total_bytes * LITTLE_ROOM_SHARE)
+
+
 def waits(
-    leaderless: Sequence[TopicPartition], held: Sequence[HeldPartition], now_ms: int
+    leaderless: Sequence[TopicPartition],
+    held: Sequence[HeldPartition],
+    full: Sequence[FullFolder],
+    now_ms: int,
 ) -> Iterator[Finding]:
     """What keeps records of the topic from being written or read."""
     if leaderless:
@@ -43,8 +68,22 @@ def waits(
             "partition is offline.",
             partitions=tuple(leaderless),
         )
+    yield from map(_full, full)
     for partition in held:
         yield _held(partition, now_ms)
+
+
+def _full(folder: FullFolder) -> Finding:
+    is_full = folder.usable_bytes < FULL_BYTES
+    return Finding(
+        code="disk_full" if is_full else "disk_nearly_full",
+        text=f"The disk of broker {folder.broker_id} is {'' if is_full else 'nearly '}full: "
+        f"{human_size(folder.usable_bytes)} of {human_size(folder.total_bytes)} left, at "
+        f"{folder.path}. Without room, writes are refused with KAFKA_STORAGE_ERROR; reading goes "
+        "on.",
+        advice="Free some room, or lower retention.bytes or retention.ms of large topics (`ottla "
+        "topic list` has their sizes): what is old then goes, and writing goes on by itself.",
+    )
 
 
 def _held(partition: HeldPartition, now_ms: int) -> Finding:
@@ -64,6 +103,7 @@ def _held(partition: HeldPartition, now_ms: int) -> Finding:
     producer = f"producer {holder.producer_id} (epoch {holder.producer_epoch})"
     if transaction is None:
         return _hanging(partition.key, where, producer, holder)
+    name = quote(transaction.transactional_id)
     since_ms = None if transaction.started is None else as_ms(transaction.started)
     until_ms = None
     text = f"{where}Transaction {transaction.transactional_id} of {producer} is {transaction.state}"
@@ -75,8 +115,8 @@ def _held(partition: HeldPartition, now_ms: int) -> Finding:
     return Finding(
         code="open_transaction",
         text=f"{text}.",
-        advice=f"`ottla why transaction {transaction.transactional_id}` says what it waits for; "
-        f"`ottla txn abort {transaction.transactional_id}` aborts it."
+        advice=f"`ottla why transaction {name}` says what it waits for; "
+        f"`ottla txn abort {name}` aborts it."
         if transaction.is_open
         else "It is decided; its markers are on their way.",
         partitions=(partition.key,),
