@@ -22,12 +22,12 @@ ASAN_TESTS  ?= $(wildcard $(foreach kind,wire_* record* batch* control* crc32c m
 TWIN_SOURCES := setup.py $(wildcard $(foreach depth,* */*,src/ottla/$(depth)/*.pyx src/ottla/$(depth)/*.px[di]) src/native/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test compat-kafka compat-connect kills sim demo check fix bench docs pictures wheels setup-browser fuzz asan lock clean
+.PHONY: help setup test compat-kafka compat-connect kills sim demo check fix bench docs pictures wheels setup-browser setup-prometheus fuzz asan lock clean
 .DELETE_ON_ERROR:
 
 help: ## list these targets
 	@echo "usage: make <target>"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
 
 setup: $(VENV)/.twins ## make .venv with all tools, and build the compiled twins
 	@$(BIN)/ottla version -v
@@ -43,6 +43,7 @@ compat-kafka: $(VENV)/.twins ## test our clients with Apache Kafka itself; KAFKA
 	    $(PY) -m pytest -q --kafka=$$version \
 	        tests/compat/test_client_*.py tests/examples tests/kafka \
 	        tests/mirror/test_mirror_kafka.py \
+	        tests/console/test_pages.py tests/console/test_sampling.py \
 	        tests/spark/test_source_*.py tests/spark/test_sink.py $(ARGS) || exit 1; \
 	done
 
@@ -113,6 +114,9 @@ asan: $(VENV)/.twins ## run record and wire tests with AddressSanitizer in the t
 setup-browser: ## install the browser that tests of the console use (Debian and Ubuntu, as root)
 	@apt-get install -y -qq chromium chromium-driver
 
+setup-prometheus: ## install the Prometheus that tests of alerts and dashboard use (Debian, as root)
+	@apt-get install -y -qq --no-install-recommends prometheus
+
 pictures: $(VENV)/.twins ## take the console's pictures for the docs, in a real browser
 	@OTTLA_PICTURES=docs/pictures $(PY) -m pytest -q tests/console/test_browser.py $(ARGS)
 
@@ -132,7 +136,7 @@ lock: ## choose new versions of everything and write requirements/constraints.tx
 clean: ## remove everything that make made, .venv included
 	rm -rf $(VENV) build dist site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf .import_linter_cache src/*.egg-info
-	rm -f src/ottla/*/_*.so
+	rm -f src/ottla/*/_*.so src/ottla/*/*/_*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -163,12 +167,14 @@ $(VENV)/.demo: $(VENV)/.created pyproject.toml $(CONSTRAINTS) $(TWIN_SOURCES)
 	@$(PY) setup.py --quiet build_ext --inplace > /dev/null
 	@touch $@
 
-# Old builds go first: where the compiler fails, the readable twin must run, not last week's.
+# Old builds go first: where the compiler fails, the readable twin must run, not last week's.  Those
+# for other Pythons stay: they belong to other environments.
+$(VENV)/.twins: ABI = $(shell $(PY) -c 'import sys; print(sys.implementation.cache_tag)')
 $(VENV)/.twins: $(VENV)/.installed $(TWIN_SOURCES)
 	@echo "==> compiled twins (optional: without a C compiler the Python twins run)"
 	@rm -rf build/lib.* build/temp.*
-	@rm -f src/ottla/*/_*.so src/ottla/*/*/_*.so
-	@$(PY) setup.py --quiet build_ext --inplace
+	@rm -f src/ottla/*/_*.$(ABI)-*.so src/ottla/*/*/_*.$(ABI)-*.so
+	@$(PY) setup.py --quiet build_ext --inplace > /dev/null
 	@$(PY) -m tools.twins_built
 	@touch $@
 

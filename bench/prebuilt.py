@@ -1,7 +1,7 @@
 """A Spark source that reads nothing: it hands out Arrow batches that were built before.
 
-What it gives has the columns and sizes of records, so it is the ceiling for any Python source: the
-rest is Spark's own work.
+What it gives has the columns and sizes of records, in batches that are as large as ours, so it is
+the ceiling for any Python source: the rest is Spark's own work.
 """
 
 from collections.abc import Iterator
@@ -14,8 +14,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ottla.spark.source.columns import RECORD_COLUMNS, arrow_schema
+from ottla.spark.source.fetching import FETCH_BYTES
 
-BATCH_ROWS = 10_000
+MAX_BATCH_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class PrebuiltReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         assert isinstance(partition, Share)
-        whole, rest = divmod(partition.rows, BATCH_ROWS)
         batch = built(partition.record_bytes)
+        whole, rest = divmod(partition.rows, batch.num_rows)
         for _ in range(whole):
             yield batch
         if rest:
@@ -68,13 +69,14 @@ class PrebuiltReader(DataSourceReader):
 def built(record_bytes: int) -> Any:
     """One batch, made before the first row is asked for."""
     schema = arrow_schema(Prebuilt({}).schema())
+    rows = min(MAX_BATCH_ROWS, FETCH_BYTES // record_bytes)
     values = {
-        "key": pa.nulls(BATCH_ROWS, pa.binary()),
-        "value": pa.array([b"v" * record_bytes] * BATCH_ROWS, pa.binary()),
-        "topic": pa.array(["read"] * BATCH_ROWS),
-        "partition": pa.array([0] * BATCH_ROWS, pa.int32()),
-        "offset": pa.array(range(BATCH_ROWS), pa.int64()),
-        "timestamp": pa.array([0] * BATCH_ROWS, pa.timestamp("us", tz="UTC")),
-        "timestampType": pa.array([0] * BATCH_ROWS, pa.int32()),
+        "key": pa.nulls(rows, pa.binary()),
+        "value": pa.array([b"v" * record_bytes] * rows, pa.binary()),
+        "topic": pa.array(["read"] * rows),
+        "partition": pa.array([0] * rows, pa.int32()),
+        "offset": pa.array(range(rows), pa.int64()),
+        "timestamp": pa.array([0] * rows, pa.timestamp("us", tz="UTC")),
+        "timestampType": pa.array([0] * rows, pa.int32()),
     }
     return pa.RecordBatch.from_arrays([values[name] for name in schema.names], schema=schema)

@@ -2,7 +2,11 @@
 
 All are read by the same Spark in the same run, in turns, into `noop`, which takes every column of
 every row.  Each round gives a ratio, and the median of those is the figure.  The records are
-counted once before the first round.  Ready-made Arrow is the ceiling for any source in Python.
+counted once before the first round.
+
+Ready-made Arrow is the ceiling for any source in Python.  Between it and ours is one that receives
+the same bytes from the same broker, drops them, and hands out ready-made Arrow: what it loses is
+the price of the broker and the loopback, on processors that Spark could use as well.
 """
 
 import os
@@ -68,6 +72,7 @@ CASES = (
 def tables() -> list[str]:
     """Run everything; all tables, line by line."""
     beside: list[Row] = [("read every column", "ottla", "ready-made Arrow", "ratio", "target", "")]
+    floors: list[Row] = [("read every column", "ottla", "received and dropped", "ratio", "its own")]
     rivals: list[Row] = [("read every column", "ottla", "Spark's connector", "ratio", "target", "")]
     with (
         session() as (spark, missing),
@@ -80,12 +85,18 @@ def tables() -> list[str]:
             fill(servers, case)
             taken = race(spark, servers, case, has_connector=not missing)
             beside.append(compared(case, taken, "ceiling", TARGET_RATIO))
+            floors.append(beside_floor(case, taken))
             if not missing:
                 rivals.append(compared(case, taken, "connector", CONNECTOR_RATIO))
     return [
         f"Medians of {ROUND_COUNT} rounds, `local[{TASK_COUNT}]`; all have as many tasks.",
         "",
         *aligned(beside),
+        "",
+        "The same bytes, received by a plain socket and dropped for ready-made Arrow; `its own` is",
+        "that beside ready-made Arrow alone, for which nothing is sent.",
+        "",
+        *aligned(floors),
         "",
         *([f"Without Spark's connector: {missing}."] if missing else aligned(rivals)),
     ]
@@ -95,7 +106,11 @@ def race(
     spark: "SparkSession", servers: str, case: Case, *, has_connector: bool
 ) -> dict[str, list[float]]:
     """All of them in turns; who -> seconds of each round."""
-    runners = {"ottla": frame(spark, servers, case), "ceiling": prebuilt(spark, case)}
+    runners = {
+        "ottla": frame(spark, servers, case),
+        "floor": received(spark, servers, case),
+        "ceiling": prebuilt(spark, case),
+    }
     if has_connector:
         runners["connector"] = frame(spark, servers, case, "kafka")
     for found in runners.values():
@@ -118,16 +133,31 @@ def in_turns(runners: Mapping[str, Callable[[], float]]) -> dict[str, list[float
 
 def compared(case: Case, taken: Mapping[str, list[float]], other: str, target: float) -> Row:
     """Ours beside another; more than one is faster."""
-    ours, theirs = taken["ottla"], taken[other]
-    ratio = statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
+    ratio = ratio_of(taken["ottla"], taken[other])
     return (
         case.title,
-        rate(case, statistics.median(ours)),
-        rate(case, statistics.median(theirs)),
+        rate(case, taken["ottla"]),
+        rate(case, taken[other]),
         f"**{ratio:.2f}**",
         f"{target:g}",
         "met" if ratio >= target else "missed",
     )
+
+
+def beside_floor(case: Case, taken: Mapping[str, list[float]]) -> Row:
+    """Ours beside the source that drops what it receives, and that beside the ceiling."""
+    return (
+        case.title,
+        rate(case, taken["ottla"]),
+        rate(case, taken["floor"]),
+        f"**{ratio_of(taken['ottla'], taken['floor']):.2f}**",
+        f"{ratio_of(taken['floor'], taken['ceiling']):.2f}",
+    )
+
+
+def ratio_of(ours: list[float], theirs: list[float]) -> float:
+    """How many times faster, in the median of the rounds."""
+    return statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
 
 
 def frame(spark: "SparkSession", servers: str, case: Case, source: str = "ottla") -> "DataFrame":
@@ -149,6 +179,16 @@ def prebuilt(spark: "SparkSession", case: Case) -> "DataFrame":
     )
 
 
+def received(spark: "SparkSession", servers: str, case: Case) -> "DataFrame":
+    return (
+        spark.read.format("received")
+        .option("address", servers)
+        .option("topic", case.topic)
+        .option("recordBytes", case.record_bytes)
+        .load()
+    )
+
+
 def drain(found: "DataFrame") -> float:
     """Seconds to read every column of every row."""
     begin = time.perf_counter()
@@ -156,8 +196,8 @@ def drain(found: "DataFrame") -> float:
     return time.perf_counter() - begin
 
 
-def rate(case: Case, seconds: float) -> str:
-    return f"{case.record_count / seconds / 1_000:,.0f} krows/s"
+def rate(case: Case, taken: list[float]) -> str:
+    return f"{case.record_count / statistics.median(taken) / 1_000:,.0f} krows/s"
 
 
 def fill(servers: str, case: Case) -> None:
@@ -177,6 +217,7 @@ def session() -> "Iterator[tuple[SparkSession, str]]":
     """A Spark whose workers find `bench`; and why it lacks its own connector, if it does."""
     from bench.idle import Idle
     from bench.prebuilt import Prebuilt
+    from bench.received import Received
     from ottla.spark.session import session as ottla_session
 
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -195,8 +236,8 @@ def session() -> "Iterator[tuple[SparkSession, str]]":
             log_file=Path(folder) / "spark.log",
         )
         try:
-            spark.dataSource.register(Prebuilt)
-            spark.dataSource.register(Idle)
+            for source in (Prebuilt, Received, Idle):
+                spark.dataSource.register(source)
             yield spark, missing
         finally:
             spark.stop()

@@ -17,7 +17,7 @@ option that is not on this page is an error.
 `kafka.*` are [settings of clients](settings.md#clients): those of consumers for a source, of
 producers for a sink. `kafka.bootstrap.servers` is needed, unless the environment variable
 `OTTLA_BOOTSTRAP` names the brokers. `kafka.isolation.level` is `read_committed` by default, and
-`kafka.max.partition.fetch.bytes` 4 MiB.
+`kafka.max.partition.fetch.bytes` 7 MiB.
 """
 
 _NO_EFFECT: Final = """\

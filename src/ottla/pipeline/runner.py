@@ -28,9 +28,6 @@ Watch = Callable[[Sequence[StepProgress], Sequence[tuple[str, BatchReport]]], No
 """Told at intervals how all steps stand, and which batches have ended since."""
 
 
-_NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
-
-
 class PipelineFailedError(OttlaError):
     """A step ended with an error; the message says which, and why."""
 
@@ -187,12 +184,5 @@ def _now_ms() -> int:
 def failure_of(told: str) -> PipelineFailedError:
     """What Java threw, without its stack: `told` is how Py4J says it."""
     lines = told.splitlines() or ["it does not say why"]
-    error = PipelineFailedError(
-        f"Spark failed: {next((line[2:] for line in lines if line.startswith(': ')), lines[0])}"
-    )
-    if _NOT_FOUND in told:
-        error.add_note(
-            "Spark gives Python ten seconds to say which formats there are, and on a busy machine "
-            "finds none: run the pipeline again, it goes on where it was"
-        )
-    return error
+    cause = next((line[2:] for line in lines if line.startswith(": ")), lines[0])
+    return PipelineFailedError(f"Spark failed: {cause}")

@@ -170,7 +170,7 @@ def _installed(environ: Mapping[str, str], places: Sequence[str]) -> Iterator[Ja
             continue
         for home in sorted(root.glob(str(Path(pattern).relative_to(root)))):
             if _program(home).is_file():
-                yield Java(home, major_of(home), f"found in {root}")
+                yield Java(home, major_of(home), f"found in {home.parent}")
 
 
 def _home_of(program: Path) -> Path | None:

@@ -88,18 +88,49 @@ def session(
     """
     from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        return running
-    builder = SparkSession.builder.appName(name)
+    made = SparkSession.getActiveSession() or _built(
+        SparkSession.builder.appName(name), master, config or {}, log_file
+    )
+    make_known(made)
+    return made
+
+
+def make_known(spark: object) -> None:
+    """Let a session know the format, if it has not found it.
+
+    Spark looks for formats in a process of its own, once.  If that process fails, for example
+    because some other package of the environment cannot be imported, or `PYSPARK_DRIVER_PYTHON` is
+    a notebook, Spark says so in its log, and has no format of Python at all.
+    """
+    from pyspark.sql import SparkSession
+
+    from ottla.spark.datasource import OttlaDataSource
+
+    # Connect has sessions of another kind, and a server that knows what it has.
+    if isinstance(spark, SparkSession) and not _has_found(spark, OttlaDataSource.name()):
+        spark.dataSource.register(OttlaDataSource)
+
+
+def _has_found(spark: "SparkSession", name: str) -> bool:
+    formats = spark._jsparkSession.sessionState().dataSourceManager()
+    return bool(formats.dataSourceExists(name))
+
+
+def _built(
+    builder: "SparkSession.Builder",
+    master: str | None,
+    config: Mapping[str, str],
+    log_file: Path | None,
+) -> "SparkSession":
+    """A new session, where the caller wants it."""
     if master is not None and master.startswith(CONNECT_PREFIX):
-        return builder.remote(master).config(map=dict(config or {})).getOrCreate()
+        return builder.remote(master).config(map=dict(config)).getOrCreate()
     if was_submitted(os.environ) and master is None:
-        return builder.config(map=dict(config or {})).getOrCreate()
+        return builder.config(map=dict(config)).getOrCreate()
     prepare(os.environ)
     if master is not None and not master.startswith("local"):
-        return builder.master(master).config(map=dict(config or {})).getOrCreate()
-    return _on_this_machine(builder, master or THIS_MACHINE, config or {}, log_file)
+        return builder.master(master).config(map=dict(config)).getOrCreate()
+    return _on_this_machine(builder, master or THIS_MACHINE, config, log_file)
 
 
 @contextmanager
@@ -117,6 +148,7 @@ def borrowed_session(
 
     there = given or SparkSession.getActiveSession()
     if there is not None:
+        make_known(there)
         yield there
         return
     made = session(name, master=master, config=config, log_file=log_file)

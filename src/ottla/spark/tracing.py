@@ -67,7 +67,7 @@ def _made() -> "Workers | None":
         from ottla.telemetry.workers import Workers
 
         return Workers.of_environment()
-    except (ModuleNotFoundError, LookupError) as error:
+    except (ModuleNotFoundError, LookupError, ValueError) as error:  # or a variable makes no sense
         log.warning("nothing is traced, although the environment asks for it: %s", error)
         return None
 
@@ -156,9 +156,11 @@ def ending(
         began_ms,
         {**_about(query_id, batch_id), COUNT: sum(row_counts)},
     )
-    with use_span(span, end_on_exit=True):
-        yield
-    tracing.flush()
+    try:
+        with use_span(span, end_on_exit=True):
+            yield
+    finally:
+        tracing.flush()
 
 
 def _whereabouts() -> tuple[str | None, int | None]:

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
@@ -53,6 +53,8 @@ class Written(WriterCommitMessage):
     participant: Participant | None
     is_skipped: bool = False
     """Whether the batch was in the log already."""
+    row_count: int = 0
+    """What it wrote."""
 
 
 Messages = Sequence[WriterCommitMessage | None]
@@ -87,18 +89,12 @@ class _Sink:
             with self._traced(written) as interceptors:
                 job = job._replace(interceptors=interceptors)
                 if not self.is_exact:
-                    tasks.write_through(job, self.rows, batches)
-                    return written
+                    row_count = tasks.write_through(job, self.rows, batches)
+                    return replace(written, row_count=row_count)
                 participant = tasks.write_prepared(job, self.rows, batches, partition)
             is_skipped = False
-        return Written(
-            written.query_id,
-            written.batch_id,
-            plan,
-            written.planned_ms,
-            participant,
-            is_skipped=is_skipped,
-        )
+        row_count = 0 if participant is None else participant.row_count
+        return replace(written, participant=participant, is_skipped=is_skipped, row_count=row_count)
 
     def _traced(self, written: Written) -> AbstractContextManager[list[Any]]:
         """Around the work of a task: the interceptors of its producer."""
@@ -203,8 +199,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
             )
 
     def __getstate__(self) -> dict[str, Any]:
+        self._planned_ms = self._planned_ms or _now_ms()
         if self._sink.is_exact and self._plan is None:
-            self._planned_ms = _now_ms()
             self._plan = self._sink.planned(_stream_names(self._sink.options))
         return self.__dict__
 
@@ -267,8 +263,8 @@ class BatchWriter(DataSourceArrowWriter):
         return self._sink.is_exact and is_named
 
     def __getstate__(self) -> dict[str, Any]:
+        self._planned_ms = self._planned_ms or _now_ms()
         if self._is_recorded and self._plan is None:
-            self._planned_ms = _now_ms()
             self._plan = self._sink.planned(self._names)
         return self.__dict__
 
@@ -293,9 +289,11 @@ class BatchWriter(DataSourceArrowWriter):
         told = _told(messages)
         if self._is_recorded:
             self._sink.commit(self._names, told)
-        elif self._sink.is_exact:
-            participants = [m.participant for m in told if m.participant is not None]
-            self._sink.brokers(self._names).run("commit", protocol.commit_unrecorded(participants))
+            return
+        with _ending("commit", told):
+            if self._sink.is_exact:
+                whole = protocol.commit_unrecorded([m.participant for m in told if m.participant])
+                self._sink.brokers(self._names).run("commit", whole)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Give the rows up, if they are not decided."""
@@ -376,7 +374,7 @@ def _ending(operation: str, told: Sequence[Written]) -> AbstractContextManager[N
     if not told:
         return nullcontext()
     first = told[0]
-    rows = [m.participant.row_count for m in told if m.participant is not None]
+    rows = [message.row_count for message in told]
     return tracing.ending(operation, first.query_id, first.batch_id, first.planned_ms, rows)
 
 

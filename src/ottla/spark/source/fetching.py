@@ -1,7 +1,7 @@
 """Brings the batches of one range, ahead of the task that decodes them.
 
-One fetch is under way while `MAX_QUEUED` answers wait to be decoded: what a task holds is bounded
-by that many times `max.partition.fetch.bytes`, unless a single batch is larger.
+Of answers one is decoded, `MAX_QUEUED` wait, and one arrives: what a task holds is bounded by three
+times `max.partition.fetch.bytes`, unless a single batch is larger.
 
 Requests name the topic by the id that the plan has, where brokers know ids: another topic of the
 same name answers with an error, never with its records.
@@ -46,10 +46,10 @@ from ottla.wire.messages.fetch import (
 )
 from ottla.wire.schema import NO_UUID
 
-MAX_QUEUED: Final = 2
-FETCH_BYTES: Final = 4 * MIB
-"""Each fetch has its price, and so has what does not fit the buffers of a socket at once, which are
-4 MiB on many systems: a broker has to keep the rest."""
+MAX_QUEUED: Final = 1
+FETCH_BYTES: Final = 7 * MIB
+"""Each fetch has its price, and so has each batch that Spark is given, but only up to 8 MiB: beyond
+that, Java takes fresh memory for it.  Columns are a little larger than what was fetched."""
 MAX_CLIENTS: Final = 4
 """How many clients a worker process keeps: one for each set of settings."""
 EMPTY_ANSWERS: Final = 2
