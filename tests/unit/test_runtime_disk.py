@@ -1,6 +1,7 @@
 """The real disk: descriptors are bounded, failed syncs are remembered, the thread is invisible."""
 
 import asyncio
+import contextlib
 import contextvars
 import errno
 import gc
@@ -35,6 +36,15 @@ def break_descriptor(file: RealFile) -> None:
     os.dup2(writer, file.descriptor)
     os.close(reader)
     os.close(writer)
+
+
+def _open_inodes() -> set[int]:
+    """Of everything that this process has open; threads of other tests may close some meanwhile."""
+    found = set()
+    for name in os.listdir("/dev/fd"):
+        with contextlib.suppress(OSError):
+            found.add(os.fstat(int(name)).st_ino)
+    return found
 
 
 def test_the_root_is_created(tmp_path: Path) -> None:
@@ -390,19 +400,19 @@ def test_a_lock_ends_with_its_process(disk: RealDisk) -> None:
 
 
 def test_closing_the_disk_closes_everything(tmp_path: Path) -> None:
-    gc.collect()  # so that nothing that other tests have left is closed meanwhile
-    before = len(os.listdir("/dev/fd"))
     disk = RealDisk(tmp_path / "data", max_descriptors=3)
     disk.make_folder("f")
     files = [disk.open(f"f/{number}", create=True) for number in range(5)]
-    disk.remove("f/4")
     disk.lock()
+    ours = {path.stat().st_ino for path in tmp_path.rglob("*")}
+    disk.remove("f/4")
     asyncio.run(disk.sync_files(files[:2]))
+    assert ours & _open_inodes()
 
     disk.close()
     disk.close()
 
-    assert len(os.listdir("/dev/fd")) == before
+    assert not ours & _open_inodes()
     assert all(file.is_closed for file in files)
 
 
