@@ -89,7 +89,8 @@ def _assignment(group: "GroupInfo") -> Finding:
     return Finding(
         code="waits_for_assignment",
         text=f"{text}, but not for another {left(until_ms, story)}.",
-        advice="The time is the broker's group.consumer.assignment.interval.ms.",
+        advice="The time is the broker's group.consumer.assignment.interval.ms; where that is 0, a "
+        "group of more than 100 members waits one millisecond for each.",
         until_ms=until_ms,
     )
 
