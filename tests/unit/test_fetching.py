@@ -5,14 +5,25 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from ottla.broker.answers import Outcome
+from ottla.broker.context import Context
 from ottla.broker.fetching import MAX_WAIT_MS, PendingFetch
+from ottla.broker.handlers.fetch import fetch
 from ottla.broker.partition import Partition
+from ottla.errors import ErrorCode
 from ottla.testing.loop import Order
 from ottla.testing.simulation import Simulation
-from ottla.wire.messages.fetch import FetchResponse
-from tests.broker_fixture import LittleBroker
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from tests.broker_fixture import NO_SESSION, LittleBroker
+from tests.cluster_samples import done
 
 ANSWER = FetchResponse(responses=())
+
+
+async def answer_of(fetch: PendingFetch) -> Outcome:
+    told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    fetch.when_known(told.set_result)
+    return await told
 
 
 def simulate(scenario: Callable[[], Awaitable[None]]) -> None:
@@ -45,7 +56,7 @@ def test_a_fetch_waits_as_long_as_its_client_wants_but_not_for_ever(
     max_wait_ms: int, waited_ms: int
 ) -> None:
     async def scenario() -> None:
-        assert await pending(max_wait_ms=max_wait_ms).future is ANSWER
+        assert await answer_of(pending(max_wait_ms=max_wait_ms)) is ANSWER
         assert asyncio.get_running_loop().time() * 1000 == pytest.approx(waited_ms)
 
     simulate(scenario)
@@ -55,11 +66,13 @@ def test_a_fetch_waits_on_until_there_is_enough() -> None:
     async def scenario() -> None:
         waited_for, looks = partition(), iter([False, True])
         fetch = pending(waited_for, max_wait_ms=1000, has_enough=lambda: next(looks))
+        told: list[Outcome] = []
+        fetch.when_known(told.append)
         for is_answered in (False, True):
-            waiters, waited_for.waiters = waited_for.waiters, []
+            waiters, waited_for.waiters = waited_for.waiters, {}
             for waiter in waiters:
                 waiter.on_advance(waited_for)
-            assert fetch.future.done() is is_answered
+            assert bool(told) is is_answered, "at once"
 
     simulate(scenario)
 
@@ -71,10 +84,64 @@ def test_a_fetch_that_is_over_is_forgotten_by_all_partitions(is_given_up: bool) 
         fetch = pending(*places, max_wait_ms=1000)
         assert [len(place.waiters) for place in places] == [1, 1]
         if is_given_up:
-            fetch.future.cancel()
+            fetch.cancel()
         else:
-            await fetch.future
-        await asyncio.sleep(0)
+            await answer_of(fetch)
         assert [len(place.waiters) for place in places] == [0, 0]
+
+    simulate(scenario)
+
+
+def test_a_fetch_that_cannot_be_answered_is_nothing_to_whoever_moved_the_high_watermark() -> None:
+    def broken() -> FetchResponse:
+        raise RuntimeError("a bug")
+
+    async def scenario() -> None:
+        place, told = partition(), list[Outcome]()
+        fetch = PendingFetch(
+            partitions=[place], max_wait_ms=1000, has_enough=lambda: True, answer=broken
+        )
+        fetch.when_known(told.append)
+        fetch.on_advance(place)
+        assert [str(outcome) for outcome in told] == ["a bug"]
+
+    simulate(scenario)
+
+
+def patient(topic_id: bytes, min_bytes: int) -> FetchRequest:
+    """A fetch of the first record, and of more than there is."""
+    wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
+    return FetchRequest(
+        topics=(FetchTopic(topic="orders", topic_id=topic_id, partitions=(wanted,)),),
+        max_wait_ms=MAX_WAIT_MS,
+        min_bytes=min_bytes,
+        max_bytes=1_000_000,
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (13, ErrorCode.UNKNOWN_TOPIC_ID)],
+)
+@pytest.mark.parametrize("has_records", [True, False], ids=["too little", "nothing"])
+def test_a_fetch_hears_at_once_that_what_it_waits_for_was_deleted(
+    has_records: bool, version: int, error: ErrorCode
+) -> None:
+    async def scenario() -> None:
+        broker = LittleBroker()
+        topic = broker.create("orders")
+        if has_records:
+            broker.append("orders", b"one")
+        context = Context(broker.node, NO_SESSION, version, "test")
+        waiting = fetch(patient(topic.topic_id, min_bytes=100_000), context)
+        assert isinstance(waiting, PendingFetch)
+        told: list[Outcome] = []
+        waiting.when_known(told.append)
+
+        done(broker.controller.delete_topics(["orders"]))
+
+        (response,) = told
+        (part,) = response.responses[0].partitions
+        assert part.error_code == error
 
     simulate(scenario)

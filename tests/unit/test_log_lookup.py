@@ -1,11 +1,15 @@
 """What a log finds by time and by epoch, and what it knows of producers and transactions."""
 
+from functools import partial
+
 import pytest
 
 from ottla.log.leader_epochs import EpochEnd
 from ottla.log.log import Log
 from ottla.log.search import TimedOffset
-from ottla.log.segment import MAX_RESUME_POINTS
+from ottla.log.segment import MAX_RESUME_POINTS, LogRead
+from ottla.log.segments import MAX_WARM_SEGMENTS
+from ottla.ports import ColdReadError
 from ottla.records.batch import Batch
 from ottla.records.builder import BatchOptions
 from ottla.records.compression import Compression
@@ -43,6 +47,23 @@ def test_no_more_readers_are_remembered_than_there_is_room_for() -> None:
     assert log.next_offset in segment._resume_points, "who came last may come again"
 
 
+@pytest.mark.parametrize("unseen_count", [0, 1, 2], ids=["all", "all but one", "all but two"])
+@pytest.mark.parametrize("max_bytes", [1, 150, 10**6])
+def test_who_reads_on_finds_what_everybody_finds(max_bytes: int, unseen_count: int) -> None:
+    log = open_log()
+    offset = 0
+    for count in (1, 1, 3, 2):
+        append_all(log, [b"value"] * count)
+        (segment,) = log.segments
+        below_offset = log.next_offset - unseen_count
+        remembered = log.read(offset, max_bytes, below_offset=below_offset)
+        segment._resume_points.clear()
+        assert log.read(offset, max_bytes, below_offset=below_offset) == remembered
+        assert isinstance(remembered, LogRead)
+        offset = remembered.next_offset
+    assert offset > 1, "something was read on"
+
+
 @pytest.mark.parametrize("segment_bytes", [1, 10**6], ids=["many segments", "one segment"])
 @pytest.mark.parametrize(
     ("timestamp_ms", "found"),
@@ -59,6 +80,40 @@ def test_a_time_leads_to_the_first_record_that_is_not_older(
     timestamp_ms: int, found: TimedOffset | None, segment_bytes: int
 ) -> None:
     assert timed_log(segment_bytes=segment_bytes).offset_for_time(timestamp_ms) == found
+
+
+def loaded_count(log: Log) -> int:
+    """Of how many segments the indexes are in memory."""
+    return sum(segment._indexes is not None for segment in log.segments)
+
+
+def test_a_search_by_time_leaves_few_indexes_in_memory() -> None:
+    log = open_log(segment_bytes=1)
+    times_ms = range(1000, 9000, 1000)
+    for timestamp_ms in times_ms:
+        batch = batch_of(b"a", timestamp_ms=timestamp_ms)
+        log.append(batch, leader_epoch=EPOCH, now_ms=NOW_MS)
+    assert len(log.segments) == len(times_ms)
+
+    assert all(log.offset_for_time(timestamp_ms) for timestamp_ms in times_ms)
+
+    assert loaded_count(log) <= 1 + MAX_WARM_SEGMENTS
+
+
+def test_reads_that_are_broken_off_leave_few_indexes_in_memory() -> None:
+    disk = SimDisk()
+    log = open_log(disk, segment_bytes=1)
+    append_all(log, [bytes(10_000)] * 8)
+    disk.chill()
+    for segment in log.segments[:-1]:
+        _ = segment.indexes  # so that what they are loaded from is in memory
+        segment.forget_indexes()
+
+    for offset in range(len(log.segments) - 1):
+        with pytest.raises(ColdReadError):
+            disk.at_once(partial(log.read, offset, 20_000))
+
+    assert 1 < loaded_count(log) <= 1 + MAX_WARM_SEGMENTS
 
 
 def test_records_below_the_start_are_not_found_by_time() -> None:

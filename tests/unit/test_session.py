@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.broker.answers import Outcome, Pending
 from ottla.broker.complaints import Complaints
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route
@@ -32,6 +33,7 @@ class Line(asyncio.Transport):
         super().__init__()
         self.written = bytearray()
         self.is_aborted = False
+        self.reads = True
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
@@ -42,9 +44,24 @@ class Line(asyncio.Transport):
     def abort(self) -> None:
         self.is_aborted = True
 
-    def pause_reading(self) -> None: ...
+    def pause_reading(self) -> None:
+        self.reads = False
 
-    def resume_reading(self) -> None: ...
+    def resume_reading(self) -> None:
+        self.reads = True
+
+
+class Awaited(Pending):
+    """A response that is there when the test says so."""
+
+    def __init__(self) -> None:
+        self.is_canceled = False
+
+    def when_known(self, tell: Callable[[Outcome], None]) -> None:
+        self.tell = tell
+
+    def cancel(self) -> None:
+        self.is_canceled = True
 
 
 def served_by(
@@ -166,5 +183,75 @@ def test_a_request_that_waits_for_something_else_holds_up_nobody() -> None:
         assert len(waiting) == 2, "so many, and no more"
         session.connection_lost(None)
         assert [future.cancelled() for future in waiting] == [True, True]
+
+    asyncio.run(run())
+
+
+def never(request: Any, context: Any) -> Any:
+    raise AssertionError("nobody asks for that")
+
+
+def test_a_fetch_that_waited_is_answered_in_the_turn_in_which_its_answer_is_known() -> None:
+    async def run() -> None:
+        awaited = Awaited()
+        session, line = served_by(never, max_in_flight=10, fetch=lambda *_: awaited)
+        arrive(session, fetch_frame())
+        assert not line.written
+        assert line.reads, "to stop and begin again costs as much as the answer"
+        awaited.tell(FetchResponse(responses=()))
+        assert line.written
+        session.connection_lost(None)
+
+    asyncio.run(run())
+
+
+def test_what_comes_while_a_fetch_waits_is_served_after_it_and_nothing_more_is_read() -> None:
+    async def run() -> None:
+        awaited, served = Awaited(), 0
+
+        def heartbeat(request: Any, context: Any) -> Any:
+            nonlocal served
+            served += 1
+            return HeartbeatResponse()
+
+        session, line = served_by(heartbeat, max_in_flight=10, fetch=lambda *_: awaited)
+        arrive(session, fetch_frame())
+        arrive(session, heartbeat_frame())
+        is_paused = not line.reads
+        assert is_paused, "a greedy client fills no memory"
+        awaited.tell(FetchResponse(responses=()))
+        assert served == 0, "we may be in the middle of somebody else's request"
+        await asyncio.sleep(0)
+        assert served == 1
+        assert line.reads
+        session.connection_lost(None)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("outcome", [RuntimeError("a bug"), object()], ids=["error", "nonsense"])
+def test_who_tells_an_answer_has_nothing_to_do_with_what_is_wrong_with_it(
+    outcome: Outcome, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        awaited = Awaited()
+        session, line = served_by(never, max_in_flight=10, fetch=lambda *_: awaited)
+        arrive(session, fetch_frame())
+        awaited.tell(outcome)
+        assert line.is_aborted
+        session.connection_lost(None)
+
+    with caplog.at_level(logging.ERROR, logger="ottla"):
+        asyncio.run(run())
+    assert "request failed: api=Fetch" in caplog.text
+
+
+def test_a_fetch_does_not_wait_for_a_client_that_is_gone() -> None:
+    async def run() -> None:
+        awaited = Awaited()
+        session, _ = served_by(never, max_in_flight=10, fetch=lambda *_: awaited)
+        arrive(session, fetch_frame())
+        session.connection_lost(None)
+        assert awaited.is_canceled
 
     asyncio.run(run())

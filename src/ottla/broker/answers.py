@@ -6,7 +6,9 @@ place, or learns that a sync is over, asks for the next `write_to`.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 from ottla.broker.flusher import AfterSync
@@ -17,6 +19,28 @@ Part = bytes | bytearray | memoryview
 COALESCED_BYTES: Final = 64 * 1024
 """Parts below this size are joined before they are written; larger ones are written as they are.
 Answers do not wait for company once so many bytes of them are there."""
+
+
+Outcome = Any
+"""A response, or the exception that came instead."""
+
+
+class Pending(ABC):
+    """A response that will be told by a call, as soon as it is known.
+
+    A future tells in the next turn of the loop, and what it sets off is written in the one after
+    that.  Who waits for records to come would wait for both.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def when_known(self, tell: Callable[[Outcome], None]) -> None:
+        """Call `tell` with the response, from wherever it becomes known, and never now."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Tell nobody any more."""
 
 
 class Slot:

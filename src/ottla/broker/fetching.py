@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from ottla.broker.answers import Outcome, Pending
 from ottla.broker.partition import Partition
 from ottla.wire.messages.fetch import FetchResponse
 
@@ -16,8 +17,10 @@ MAX_WAIT_MS: Final = 5 * 60 * 1000
 """A client may ask for 24 days; nobody who still waits after five minutes is served by more."""
 
 
-class PendingFetch:
-    """One fetch that found too little.  Its future gets the response."""
+class PendingFetch(Pending):
+    """One fetch that found too little."""
+
+    __slots__ = ("_answer", "_has_enough", "_partitions", "_reading", "_tell", "_timer", "is_over")
 
     def __init__(
         self,
@@ -27,51 +30,66 @@ class PendingFetch:
         has_enough: Callable[[], bool],
         answer: Callable[[], FetchResponse | Awaitable[FetchResponse]],
     ) -> None:
-        loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[FetchResponse] = loop.create_future()
         self._partitions = partitions
         self._has_enough = has_enough
         self._answer = answer
+        self._tell: Callable[[Outcome], None] = _tell_nobody
         self._reading: asyncio.Future[FetchResponse] | None = None  # the wait for the disk, if any
-        self._timer = loop.call_later(min(max_wait_ms, MAX_WAIT_MS) / 1000, self._finish)
-        self.future.add_done_callback(self._let_go)
+        self.is_over = False
+        wait_s = min(max_wait_ms, MAX_WAIT_MS) / 1000
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._finish)
         for partition in partitions:
-            partition.waiters.append(self)
+            partition.waiters[self] = None
+
+    def when_known(self, tell: Callable[[Outcome], None]) -> None:
+        self._tell = tell
+
+    def cancel(self) -> None:
+        self._end()
 
     def on_advance(self, partition: Partition) -> None:
         """The high watermark of `partition` moved, which has forgotten us by now."""
-        if self.future.done() or self._reading is not None:
+        if self.is_over or self._reading is not None:
             return
         if self._has_enough():
             self._finish()
         else:
-            partition.waiters.append(self)
+            partition.waiters[self] = None
 
     def _finish(self) -> None:
-        if self.future.done() or self._reading is not None:
+        """Read and tell, in the same turn of the loop: who waits longest is served first."""
+        if self.is_over or self._reading is not None:
             return
-        answer = self._answer()
+        try:
+            answer = self._answer()
+        except Exception as error:  # ours to report: whoever moved the high watermark did well
+            self._end_with(error)
+            return
         if isinstance(answer, FetchResponse):
-            self.future.set_result(answer)
+            self._end_with(answer)
         else:
             self._reading = asyncio.ensure_future(answer)
             self._reading.add_done_callback(self._pass_on)
 
     def _pass_on(self, reading: asyncio.Future[FetchResponse]) -> None:
-        if self.future.done():
-            return
-        if reading.cancelled():
-            self.future.cancel()
-        elif (error := reading.exception()) is not None:
-            self.future.set_exception(error)
-        else:
-            self.future.set_result(reading.result())
+        if not reading.cancelled():
+            error = reading.exception()
+            self._end_with(reading.result() if error is None else error)
 
-    def _let_go(self, future: asyncio.Future[FetchResponse]) -> None:
+    def _end_with(self, outcome: Outcome) -> None:
+        if not self.is_over:
+            self._end()
+            self._tell(outcome)
+
+    def _end(self) -> None:
         """Answered, or the client went away: nothing may keep us alive."""
+        self.is_over = True
         self._timer.cancel()
         if self._reading is not None:
             self._reading.cancel()
         for partition in self._partitions:
-            if self in partition.waiters:
-                partition.waiters.remove(self)
+            partition.waiters.pop(self, None)
+
+
+def _tell_nobody(outcome: Outcome) -> None:
+    raise AssertionError("a fetch was answered before anybody could be told")

@@ -87,7 +87,8 @@ class Partition:
         self.appended_bytes = self.fetched_bytes = 0
         records.producers.advance_high_watermark(self.high_watermark)
         self.is_closed = False
-        self.waiters: list[Waiter] = []
+        self.waiters: dict[Waiter, None] = {}
+        """In the order in which they came; a dictionary, because each leaves on its own."""
         self.unsynced_bytes = 0
         """What was appended since the last sync began; nobody counts where there is no flusher."""
         self.config = config
@@ -215,7 +216,7 @@ class Partition:
         if self._flusher is not None:
             self._flusher.forget(self)
         self.log.abandon()
-        waiters, self.waiters = self.waiters, []
+        waiters, self.waiters = self.waiters, {}
         for waiter in waiters:
             waiter.on_advance(self)
 
@@ -234,6 +235,6 @@ class Partition:
         self.high_watermark = end
         self.producers.advance_high_watermark(end)
         if self.waiters:
-            waiters, self.waiters = self.waiters, []
+            waiters, self.waiters = self.waiters, {}
             for waiter in waiters:
                 waiter.on_advance(self)

@@ -3,8 +3,9 @@
 A request is decoded and handled as soon as it is whole.  What can be answered at once costs no
 task and no future; what has to wait keeps its place in the queue, so that responses leave in the
 order of their requests whatever the handlers do.  Serving and reading stop while too many requests
-wait, a fetch waits, or the peer does not read its answers: a slow client holds up nobody but
-itself, and a greedy one has one large answer in memory, not a hundred.
+wait, or the peer does not read its answers: a slow client holds up nobody but itself.  A fetch that
+waits lets nothing be served either: a greedy client has one large answer in memory, not a hundred.
+Most clients send nothing before they have its answer, so reading goes on until one does.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from ottla.broker.answers import COALESCED_BYTES, Answers, Slot
+from ottla.broker.answers import COALESCED_BYTES, Answers, Outcome, Pending, Slot
 from ottla.broker.complaints import Complaints
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route
@@ -81,7 +82,7 @@ class Session(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._is_reading = True
         self._is_writable = True
-        self._waiting: dict[asyncio.Future[Any], None] = {}
+        self._waiting: dict[asyncio.Future[Any] | Pending, None] = {}
         """In order: they are canceled in it, and a simulation shall be the same every time."""
         self.peer: tuple[str, int] = ("", 0)
         self.last_active = 0.0
@@ -97,8 +98,9 @@ class Session(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        for future in list(self._waiting):
-            future.cancel()
+        waiting, self._waiting = self._waiting, {}
+        for each in waiting:
+            each.cancel()
         self._answers.clear()
         self._backlog.clear()
         self._reader.abandon()
@@ -119,7 +121,7 @@ class Session(asyncio.BufferedProtocol):
             self.last_active = self._loop.time()
             self._is_frame_fresh = True
             for frame in frames:
-                if self._backlog or not self._makes_room():
+                if self._backlog or not self._may_serve():
                     self._backlog.append(bytearray(frame))  # the frame is gone with the next read
                 else:
                     self._serve(frame)
@@ -194,8 +196,12 @@ class Session(asyncio.BufferedProtocol):
         """Keep the bytes of the request that is served until the function is called, if we can."""
         return self._reader.hold() if self._is_frame_fresh else None
 
+    def _may_serve(self) -> bool:
+        """Whether one more request may be served now."""
+        return not self._is_held and self._makes_room()
+
     def _makes_room(self) -> bool:
-        """Write what is ready, if it is much; return whether one more request may be served."""
+        """Write what is ready, if it is much; return whether there is room for more answers."""
         answers = self._answers
         if answers.count >= self._max_in_flight or answers.size_bytes >= self._much_bytes:
             self._write_ready()
@@ -203,13 +209,13 @@ class Session(asyncio.BufferedProtocol):
                 return False
             if answers.size_bytes >= self._max_queued_bytes:
                 return False
-        return self._is_writable and not self._is_held
+        return self._is_writable
 
     def _catch_up(self) -> None:
         """There may be room again: serve what waits for it, then read on."""
         self._will_catch_up = False
         try:
-            while self._backlog and self._makes_room():
+            while self._backlog and self._may_serve():
                 self._serve(self._backlog.popleft())
             self._raise_fault()
         except WireError as error:
@@ -256,8 +262,15 @@ class Session(asyncio.BufferedProtocol):
             return
         if is_there:
             self._answers.add(header, result)
-        elif type(result) is AfterSync:
-            self._hold_back(header, result)
+        else:
+            self._wait_for(result, request)
+
+    def _wait_for(self, result: Any, request: Request) -> None:
+        """The response is not known yet, or may not leave."""
+        if type(result) is AfterSync:
+            self._hold_back(request.header, result)
+        elif isinstance(result, Pending):
+            self._expect(result, self._answers.reserve(), request)
         else:
             self._follow(result, self._answers.reserve(), request)
 
@@ -272,31 +285,57 @@ class Session(asyncio.BufferedProtocol):
             self._answers.settle(sync)
             self._catch_up()
 
+    def _expect(self, result: Pending, slot: Slot, request: Request) -> None:
+        """Fill `slot` once `result` is told, and write it then: nothing else is served meanwhile.
+
+        We are told from wherever it became known, as in the middle of another client's request.
+        So what this one has sent since is served later.
+        """
+        self._waiting[result] = None
+        self._is_held = True
+        since_s = self.last_active
+
+        def tell(outcome: Outcome) -> None:
+            self._waiting.pop(result, None)
+            self._is_held = False
+            self._settle(slot, request, outcome, since_s)
+            self._write_ready()
+            if self._backlog or not self._is_reading:
+                self._catch_up_soon()
+
+        result.when_known(tell)
+
     def _follow(self, result: Awaitable[Any], slot: Slot, request: Request) -> None:
         """Fill `slot` once `result` is there."""
         future = asyncio.ensure_future(result)
         self._waiting[future] = None
-        key, since_s = request.header.request_api_key, self.last_active
-        holds = key == ApiKey.FETCH
+        since_s = self.last_active
+        holds = request.header.request_api_key == ApiKey.FETCH  # a cold read
         self._is_held = self._is_held or holds
 
         def done(future: asyncio.Future[Any]) -> None:
             self._waiting.pop(future, None)
             if holds:
                 self._is_held = False
-            if future.cancelled():
-                return
-            error = future.exception()
-            if self._transport is None:
-                return
-            if error is not None:
-                self._fail(request, error)
-            else:
-                self._answers.fill(slot, request.header, future.result())
-                self._meters.finish(key, since_s)
+            if not future.cancelled():
+                self._settle(slot, request, future.exception() or future.result(), since_s)
                 self._catch_up_soon()
 
         future.add_done_callback(done)
+
+    def _settle(self, slot: Slot, request: Request, outcome: Outcome, since_s: float) -> None:
+        """What a request has waited for is known."""
+        if self._transport is None:
+            return
+        if isinstance(outcome, BaseException):
+            self._fail(request, outcome)
+            return
+        try:
+            self._answers.fill(slot, request.header, outcome)
+        except Exception as error:  # not the fault of whoever tells us
+            self._fail(request, error)
+            return
+        self._meters.finish(request.header.request_api_key, since_s)
 
     def _catch_up_soon(self) -> None:
         """Write in the next turn of the loop, once for all answers of this one.

@@ -246,6 +246,16 @@ class Segment:
         self, offset: int, max_bytes: int, *, below_offset: int, at_least_one: bool
     ) -> LogRead | None:
         """Whole batches from the one that contains `offset` on; `None` if all end before it."""
+        resumed_at = self._resume_points.get(offset)
+        if (
+            resumed_at is not None
+            and resumed_at < self.size_bytes <= resumed_at + max_bytes
+            and below_offset >= self.next_offset
+        ):
+            # All that came since somebody read up to here: there is no end to be looked for.
+            data = self.content.read(resumed_at, self.size_bytes)
+            self._remember(self.next_offset, self.size_bytes)
+            return LogRead(data, self.next_offset)
         spots = self._spots(self._position_for(offset))
         first = next((spot for spot in spots if spot.last_offset >= offset), None)
         if first is None:

@@ -26,7 +26,9 @@ _NONE: Final = ErrorCode.NONE
 """To ask an enum for a member costs more than a call, and this is the way of every request."""
 
 
-def fetch(request: FetchRequest, context: Context) -> FetchResponse | Awaitable[FetchResponse]:
+def fetch(
+    request: FetchRequest, context: Context
+) -> FetchResponse | Awaitable[FetchResponse] | PendingFetch:
     """Answer at once if there is enough to say, else when there is or when time is up."""
     node = context.node
     now_ms = node.ports.clock.now_ms()
@@ -40,8 +42,8 @@ def fetch(request: FetchRequest, context: Context) -> FetchResponse | Awaitable[
         partitions=job.partitions,
         max_wait_ms=request.max_wait_ms,
         has_enough=job.has_enough,
-        answer=job.answer,
-    ).future
+        answer=job.answer_later,
+    )
 
 
 class FetchJob:
@@ -64,7 +66,7 @@ class FetchJob:
         """Whether there is an error to tell, or `min_bytes` to read."""
         available = 0
         for wanted, found in self._found:
-            if isinstance(found, ErrorCode):
+            if isinstance(found, ErrorCode) or found.is_closed:
                 return True
             offset, end = wanted.partition.fetch_offset, self._end_of(found)
             if not found.log.start_offset <= offset <= found.next_offset:
@@ -95,6 +97,11 @@ class FetchJob:
         except ColdReadError as cold:
             return aside(self._disk, self._find_again_and_read_on, cold)
 
+    def answer_later(self) -> FetchResponse | Awaitable[FetchResponse]:
+        """The same after a wait."""
+        self._find_again()
+        return self.answer()
+
     def _read_on(self) -> FetchResponse:
         """Read the partitions that were not read yet: one that is not in memory breaks it off."""
         results = self._results
@@ -106,11 +113,14 @@ class FetchJob:
         return self._opened.response(results)
 
     def _find_again_and_read_on(self) -> FetchResponse:
+        self._find_again()
+        return self._read_on()
+
+    def _find_again(self) -> None:
         """There was a wait, in which partitions may have been deleted, and others come."""
         read_count = len(self._results)
         unread = self._opened.wanted[read_count:]
         self._found[read_count:] = [(wanted, self._find(wanted)) for wanted in unread]
-        return self._read_on()
 
     def _find(self, wanted: Wanted) -> Partition | ErrorCode:
         node = self._context.node
