@@ -73,16 +73,17 @@ check: $(VENV)/.twins ## format, lint, types, layers, architecture: what a chang
 	@$(PY) -m pytest -q tests/architecture
 	@echo "==> derived pages"
 	@$(PY) -m tools.derive --check
-	@echo "==> hot paths"
+	@echo "==> hot paths, of the compiled twins and of those in Python"
 	@$(PY) -m bench.guard
+	@OTTLA_PURE=1 $(PY) -m bench.guard
 
 fix: $(VENV)/.installed ## repair what a tool can: format, imports, derived pages
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 	@$(PY) -m tools.derive
 
-bench: $(VENV)/.twins ## speed, as ratios to named peers in the same run
-	@$(PY) -m bench $(ARGS)
+bench: $(VENV)/.twins ## speed, as ratios to named peers in the same run, into bench/RESULTS.md
+	@$(PY) -m bench --write $(ARGS)
 
 fuzz: $(VENV)/.twins ## feed both twins with noise; SECONDS=60 bounds it
 	@$(PY) -m fuzz --seconds $(SECONDS) $(ARGS)

@@ -10,7 +10,7 @@ clients beside others: `contest` says what a contestant is, `writers`, `readers`
 have them, and `contestants` runs one in a process of its own.  `kafka` and `load` put our broker
 beside Apache Kafka: `rivals` has them take turns, `rest` looks at them when nobody asks anything.
 `scale` asks how cost grows.  `results` writes the page, and `plots` draws it.  `guard` is not a
-benchmark but a check.
+benchmark but a check: of CPU time, and of the `lines` that a request runs.
 
 A figure is worth something only if both contestants did the same work.  So each race compares
 what they give before it times them, and a difference is an error, not a footnote.

@@ -2,7 +2,7 @@
 
 A missed target does not fail the command: figures are for reading.  A contestant that gives a
 wrong answer does, and so does a table that cannot be finished; the other tables are run, and each
-one is written as soon as it is there.
+one is written as soon as it is there.  A table whose peers are not to be had here says so instead.
 """
 
 import argparse
@@ -23,10 +23,15 @@ from bench import plots
 from bench.harness import Outcome
 from bench.report import HEADINGS, RACES, circumstances, table
 from bench.results import Ran, page
+from tools.maven import UnavailableError
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "RESULTS.md"
 TWINS = ("compiled", "python")
+NOT_FINISHED = "not finished"
+"""What a part of a table says that failed, and did not cost the others their figures."""
+OURS = ("bench", "ottla", "tools")
+"""Packages that cannot be missing."""
 LIMIT_S = 900
 """What one table may take; then something hangs."""
 
@@ -74,6 +79,16 @@ def time_limit(limit_s: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def _what_is_missing(error: BaseException) -> str:
+    """What this machine lacks, if that is what the error says; nothing if it is a fault."""
+    if isinstance(error, UnavailableError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        return "" if package in OURS else f"there is no module {package} here"
+    return ""
+
+
 def ran(
     name: str, run: Callable[[str], list[str]] = lines_of, limit_s: float = LIMIT_S
 ) -> tuple[Ran, bool]:
@@ -83,9 +98,13 @@ def ran(
     try:
         with time_limit(limit_s):
             lines = run(name)
+        is_failed = any(NOT_FINISHED in line.lower() for line in lines)
     except (Exception, OverdueError) as error:
-        traceback.print_exc()
-        is_failed, lines = True, [f"**Not finished**: {type(error).__name__}: {error}"]
+        if reason := _what_is_missing(error):
+            lines = [f"Not run: {reason}."]
+        else:
+            traceback.print_exc()
+            is_failed, lines = True, [f"**Not finished**: {type(error).__name__}: {error}"]
     return Ran(name=name, lines=lines, wall_s=time.perf_counter() - begin), is_failed
 
 

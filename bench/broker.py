@@ -25,8 +25,9 @@ from bench.blast import (
     fetch_request,
     produce_request,
 )
+from bench.growth import part
 from bench.processes import Served, bare, broker, data_dir, warm_memory
-from bench.report import aligned
+from bench.report import aligned, with_quartiles
 from ottla.records.batch import Batch
 from ottla.wire.registry import ApiKey
 
@@ -108,13 +109,14 @@ class Measured:
     moved_bytes: int
     ours: list[Round]
     bare: list[Round]
+    resident_bytes: tuple[int, int]
+    """After all rounds: of the broker, and of the bare one."""
 
     @property
-    def share(self) -> float:
-        """How fast the broker is, where the bare loopback is 1."""
-        return statistics.median(
-            bare.wall_s / ours.wall_s for ours, bare in zip(self.ours, self.bare, strict=True)
-        )
+    def percents(self) -> list[float]:
+        """How fast the broker was in each round, where the bare loopback is 100."""
+        pairs = zip(self.ours, self.bare, strict=True)
+        return [bare.wall_s / ours.wall_s * 100 for ours, bare in pairs]
 
     @property
     def requests_per_s(self) -> float:
@@ -141,12 +143,21 @@ SETTLED_S = 2.0
 
 def tables() -> list[str]:
     """Run everything; the method and both tables, line by line."""
-    traffic = aligned([TRAFFIC_HEADING, *(_row(measured(case)) for case in CASES)])
     method = (
-        f"{ROUND_COUNT} rounds in turns, medians; CPU time is that of the server alone.  Bare is "
-        "the loopback; with flush=commit, loopback and disk: the same bytes written and synced."
+        f"{ROUND_COUNT} rounds in turns, medians, and in brackets the quartiles of the rounds; CPU "
+        "time and memory are those of the server alone.  Bare is the loopback; with flush=commit, "
+        "loopback and disk: the same bytes written and synced."
     )
-    return [method, "", *traffic, "", *aligned(standing.rows())]
+    return [
+        method,
+        "",
+        *part("traffic", _traffic),
+        *part("at rest", lambda: aligned(standing.rows())),
+    ][:-1]
+
+
+def _traffic() -> list[str]:
+    return aligned([TRAFFIC_HEADING, *(_row(measured(case)) for case in CASES)])
 
 
 TRAFFIC_HEADING: tuple[str, ...] = (
@@ -156,6 +167,8 @@ TRAFFIC_HEADING: tuple[str, ...] = (
     "share",
     "broker's CPU",
     "CPU of the bare one",
+    "broker's memory",
+    "memory of the bare one",
     "target",
     "",
 )
@@ -175,9 +188,15 @@ def measured(case: Case) -> Measured:
             time.sleep(SETTLED_S)
             before = partial(warm_memory, folder, stored_bytes)
             rounds = _turns(ours, floor, load, case.count, before)
+            resident_bytes = ours.resident_bytes, floor.resident_bytes
         check()
-    moved_bytes = len(load.requests[0]) + load.response_bytes
-    return Measured(case=case, moved_bytes=moved_bytes, ours=rounds[0], bare=rounds[1])
+    return Measured(
+        case=case,
+        moved_bytes=len(load.requests[0]) + load.response_bytes,
+        ours=rounds[0],
+        bare=rounds[1],
+        resident_bytes=resident_bytes,
+    )
 
 
 def _turns(
@@ -253,9 +272,10 @@ def _row(measured: Measured) -> tuple[str, ...]:
         measured.case.title,
         _rate(measured, measured.ours),
         _rate(measured, measured.bare),
-        f"**{measured.share:.0%}**",
+        with_quartiles(measured.percents, ".0f", " %", is_bold=True),
         _cpu(measured, measured.ours),
         _cpu(measured, measured.bare),
+        *(f"{size_bytes / 1e6:.0f} MB" for size_bytes in measured.resident_bytes),
         target,
         "" if is_met is None else "met" if is_met else "missed",
     )

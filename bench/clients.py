@@ -17,15 +17,18 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from bench.blast import WrongAnswerError, ask, check_end, create_topic, fetch_request
-from bench.contest import VALUE_COUNT, Contestant, Taken, values_of
+from bench.contest import VALUE_COUNT, Contestant, Taken, values_of, why_missing
+from bench.growth import part
 from bench.processes import (
     Served,
     broker,
     contestant,
     data_dir,
     import_s,
+    peak_bytes,
     round_of,
     warm_memory,
 )
@@ -149,18 +152,30 @@ TRIP_COMPARISONS = (
 def tables() -> list[str]:
     """Run everything; all tables, line by line."""
     return [
-        f"{ROUND_COUNT} rounds in turns, medians, and in brackets the quartiles of the rounds; CPU "
-        "time is that of the client's process.",
+        f"{ROUND_COUNT} rounds in turns, medians, and in brackets the quartiles of the rounds; the "
+        "client's CPU time is that of its process, and its memory the most that it had.  The "
+        "broker is the same one for all.",
         "",
-        *_speeds("writing", WRITES, WRITE_COMPARISONS, writing),
-        *_speeds("reading", READS, READ_COMPARISONS, reading),
-        *aligned([TRIP_HEADING, *_trip_rows(ACKNOWLEDGED), *_trip_rows(HANDED_OVER)]),
-        "",
-        *aligned([("import", "time", "target", ""), *_import_rows()]),
-    ]
+        *_missing_lines(),
+        *part("writing", lambda: _speeds("writing", WRITES, WRITE_COMPARISONS, writing)),
+        *part("reading", lambda: _speeds("reading", READS, READ_COMPARISONS, reading)),
+        *part("one record", _trips),
+        *part("imports", lambda: aligned([("import", "time", "target", ""), *_import_rows()])),
+    ][:-1]
+
+
+def _trips() -> list[str]:
+    return aligned([TRIP_HEADING, *_trip_rows(ACKNOWLEDGED), *_trip_rows(HANDED_OVER)])
 
 
 TRIP_HEADING: Row = ("one record after the other", "median", "99 %", "client's CPU", "target", "")
+
+
+def _missing_lines() -> list[str]:
+    """Who does not take part, and why."""
+    reasons = {kind.title: why_missing(kind) for kind in (*WRITES, *READS, *ACKNOWLEDGED)}
+    missing = [f"Without {title}: {reason}." for title, reason in reasons.items() if reason]
+    return [line for each in missing for line in (each, "")]
 
 
 # Speed
@@ -172,19 +187,41 @@ def _speeds(
     comparisons: tuple[Comparison, ...],
     measure: Callable[[dict[Kind, int], int], Rounds],
 ) -> list[str]:
-    speeds: list[Row] = [(what, "record", "records a second", "client's CPU a record")]
+    speeds: list[Row] = [
+        (
+            what,
+            "record",
+            "records a second",
+            "client's CPU a record",
+            "broker's CPU a record",
+            "client's memory",
+        )
+    ]
     ratios: list[Row] = [
         (f"{what}: ours", "peer", "record", "times faster", "times less CPU", "target", "")
     ]
     for column, record_bytes in enumerate((SMALL_BYTES, LARGE_BYTES)):
-        rounds = measure({kind: pair[column] for kind, pair in counts.items()}, record_bytes)
-        size = f"{record_bytes:,} B"
-        speeds += [
-            (kind.title, size, _quartiles([t.count / t.wall_s for t in taken], ",.0f"), _cpu(taken))
-            for kind, taken in rounds.items()
+        there = {kind: pair[column] for kind, pair in counts.items() if not why_missing(kind)}
+        rounds = measure(there, record_bytes)
+        speeds += [_speed_row(kind, record_bytes, taken) for kind, taken in rounds.items()]
+        ratios += [
+            _ratio_row(each, rounds, record_bytes)
+            for each in comparisons
+            if {each.ours, each.peer} <= set(rounds)
         ]
-        ratios += [_ratio_row(each, rounds, record_bytes) for each in comparisons]
-    return [*aligned(speeds), "", *aligned(ratios), ""]
+    return [*aligned(speeds), "", *aligned(ratios)]
+
+
+def _speed_row(kind: Kind, record_bytes: int, taken: list[Taken]) -> Row:
+    broker_cpu_us = statistics.median(t.broker_cpu_s / t.count for t in taken) * 1e6
+    return (
+        kind.title,
+        f"{record_bytes:,} B",
+        _quartiles([t.count / t.wall_s for t in taken], ",.0f"),
+        _cpu(taken),
+        f"{broker_cpu_us:.2f} µs",
+        f"{max(t.peak_bytes for t in taken) / 1e6:.0f} MB",
+    )
 
 
 def _ratio_row(comparison: Comparison, rounds: Rounds, record_bytes: int) -> Row:
@@ -263,7 +300,10 @@ def _turns(
         for number in range(ROUND_COUNT + 1):
             for kind in counts if number % 2 else reversed(counts):
                 before(counts[kind])
+                before_ns = server.cpu_ns
                 taken = round_of(processes[kind], counts[kind])
+                taken.broker_cpu_s = (server.cpu_ns - before_ns) / 1e9
+                taken.peak_bytes = peak_bytes(processes[kind].pid)
                 if number:
                     rounds[kind].append(taken)
     return rounds
@@ -298,13 +338,14 @@ def round_trips(kinds: tuple[Kind, ...]) -> Rounds:
 
 
 def _trip_rows(kinds: tuple[Kind, ...]) -> list[Row]:
+    kinds = tuple(kind for kind in kinds if not why_missing(kind))
     rounds = round_trips(kinds)
     return [_trip_row(kind, rounds) for kind in kinds]
 
 
 def _trip_row(kind: Kind, rounds: Rounds) -> Row:
     waits_s = [wait_s for taken in rounds[kind] for wait_s in taken.waits_s]
-    peers = [comparison.peer for comparison in TRIP_COMPARISONS if comparison.ours is kind]
+    peers = [each.peer for each in TRIP_COMPARISONS if each.ours is kind and each.peer in rounds]
     target, verdict = "", ""
     for peer in peers:
         shares = [
@@ -338,9 +379,10 @@ IMPORTS = (
 
 def _import_rows() -> list[Row]:
     """In Pythons of their own, whose modules are compiled already; without the start of Python."""
-    times_s: dict[str, list[float]] = {title: [] for title, _, _ in IMPORTS}
+    there = [each for each in IMPORTS if find_spec(each[1].split()[1].rstrip(";"))]
+    times_s: dict[str, list[float]] = {title: [] for title, _, _ in there}
     for number in range(IMPORT_COUNT + 1):
-        for title, statement, _ in IMPORTS:
+        for title, statement, _ in there:
             taken_s = import_s(statement)
             if number:  # the first one compiles
                 times_s[title].append(taken_s)
@@ -351,7 +393,7 @@ def _import_rows() -> list[Row]:
             "" if limit_s is None else f"{limit_s * 1e3:g} ms",
             _verdict(None if limit_s is None else statistics.median(times_s[title]) <= limit_s),
         )
-        for title, _, limit_s in IMPORTS
+        for title, _, limit_s in there
     ]
 
 

@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, ClassVar, TypeVar
 
 VALUE_COUNT = 10_000
@@ -29,6 +30,14 @@ class Taken:
     count: int
     """Of the records, or round trips, that this was for."""
     waits_s: list[float] = field(default_factory=list)
+    broker_cpu_s: float = 0.0
+    peak_bytes: int = 0
+    """Of the client, so far.  As the CPU time of the broker, it is seen from the outside."""
+
+
+def why_missing(kind: "type[Contestant]") -> str:
+    """Why there is no such contestant here; nothing if there is."""
+    return "" if find_spec(kind.needs) else f"there is no module {kind.needs} here"
 
 
 def values_of(record_bytes: int) -> list[bytes]:
@@ -40,6 +49,8 @@ class Contestant(ABC):
     """One way to use one client."""
 
     title: ClassVar[str]
+    needs: ClassVar[str] = "ottla"
+    """The module without which there is no such contestant."""
 
     def __init__(self, port: int, topic: str, record_bytes: int) -> None:
         self.address = f"127.0.0.1:{port}"

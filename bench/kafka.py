@@ -8,14 +8,26 @@ habit and `log.flush.interval.messages=1` there.
 A peer that cannot be had, for want of Java, Maven or a network, is said to be missing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from bench import rest
 from bench.processes import resident_bytes
 from bench.report import aligned
-from bench.rivals import HEADING, Figures, Pair, Row, Work, rivals, row, single, turns, whole
-from tools.apache_kafka import JVM_OPTIONS, NEWEST, Setup
+from bench.rivals import (
+    HEADING,
+    Figures,
+    Pair,
+    Rounds,
+    Row,
+    Work,
+    rivals,
+    row,
+    single,
+    turns,
+    whole,
+)
+from tools.apache_kafka import JVM_OPTIONS, NEWEST, ONE_NODE, Setup
 from tools.maven import UnavailableError
 
 RECORD_BYTES = 1_000
@@ -52,7 +64,7 @@ def tables() -> list[str]:
         return [f"Not run: {error}."]
     return [
         f"Apache Kafka {NEWEST}, one node, `-Xmx{Setup().heap} {' '.join(JVM_OPTIONS)}`, Kafka's "
-        f"own settings; synced: {', '.join(f'`{name}={value}`' for name, value in SYNCED.items())}."
+        f"own settings but for {_listed(ONE_NODE)}; synced: {_listed(SYNCED)}."
         f"  Clients are confluent-kafka.  {WRITE.round_count} rounds in turns after "
         f"{WRITE.warm_up_count} that warm up, {ACKNOWLEDGED.round_count} of single records, the "
         "other broker stopped meanwhile; medians, and in brackets the quartiles of the "
@@ -64,16 +76,20 @@ def tables() -> list[str]:
     ]
 
 
+def _listed(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"`{name}={value}`" for name, value in settings.items())
+
+
 def _in_page_cache() -> Iterator[Row]:
     with rivals("os", {}) as pair:
         writes = turns(pair, WRITE)
         yield row("produce, 1 KB, MB/s", writes, Figures.megabytes_a_second, at_least=1.2)
         yield row("broker's CPU, s/GB produced", writes, Figures.cpu_s_per_gigabyte, at_most=0.6)
-        yield row("client's CPU, µs a record produced", writes, Figures.client_cpu_us)
+        yield from _costs("produced", writes)
         reads = turns(pair, READ)
         yield row("consume, 1 KB, MB/s", reads, Figures.megabytes_a_second, at_least=1.2)
         yield row("broker's CPU, s/GB consumed", reads, Figures.cpu_s_per_gigabyte, at_most=0.6)
-        yield row("client's CPU, µs a record consumed", reads, Figures.client_cpu_us)
+        yield from _costs("consumed", reads)
         yield from _trips(pair, "until acknowledged", ACKNOWLEDGED)
         yield from _trips(pair, "until another one has it", HANDED_OVER)
         for title, work in (
@@ -95,6 +111,13 @@ def _synced() -> Iterator[Row]:
         yield from _trips(pair, "until synced and acknowledged", replace(ACKNOWLEDGED, count=300))
 
 
+def _costs(done: str, rounds: Rounds) -> Iterator[Row]:
+    """What it costs beside the broker's CPU time."""
+    yield row(f"client's CPU, µs a record {done}", rounds, Figures.client_cpu_us)
+    yield row(f"broker's memory, {done}, MB", rounds, Figures.broker_megabytes)
+    yield row(f"client's memory, {done}, MB", rounds, Figures.client_megabytes)
+
+
 def _trips(pair: Pair, title: str, work: Work) -> Iterator[Row]:
     rounds = turns(pair, work)
     name = f"one record {title}"
@@ -102,3 +125,5 @@ def _trips(pair: Pair, title: str, work: Work) -> Iterator[Row]:
     yield row(f"{name}, p99, ms", rounds, lambda figures: figures.trips_ms(99), at_most=0.7)
     ours, theirs = ([figures.rare_trip_ms()] for figures in rounds)
     yield single(f"{name}, p99.9, ms", ours, theirs)
+    if not work.beside_a_second:  # it would be that of the others' records
+        yield row(f"broker's CPU, µs a record {title}", rounds, Figures.broker_cpu_us)

@@ -12,6 +12,7 @@ from functools import partial
 
 import ottla
 from bench import mock
+from bench.contest import why_missing
 from bench.growth import part
 from bench.load_clients import ACKS, COMPRESSIONS, name_of
 from bench.report import aligned
@@ -38,6 +39,8 @@ READERS = {
     "AiokafkaGetmany": 100_000,
     "KafkaPythonPoll": 20_000,
 }
+READ_TOPIC = "OttlaSendArrow"
+"""What that one wrote is what all of them read."""
 MIN_RATIO = 1.2
 
 HEADING: Row = (
@@ -49,13 +52,23 @@ HEADING: Row = (
     "",
     "Ottla's CPU, s/GB",
     "Kafka's CPU, s/GB",
+    "Ottla's memory, MB",
+    "Kafka's memory, MB",
 )
 CLIENT_HEADING: Row = (
     "client, records of 100 B",
     "with Ottla, records/s",
     "with Apache Kafka, records/s",
     "Ottla / Kafka",
+    "client's CPU with Ottla, µs a record",
+    "with Kafka",
+    "Ottla's CPU, µs a record",
+    "Kafka's CPU",
+    "client's memory with Ottla, MB",
+    "with Kafka, MB",
 )
+"""The columns behind the ratio are those of `COSTS`, Ottla's first."""
+COSTS = (Figures.client_cpu_us, Figures.broker_cpu_us, Figures.client_megabytes)
 
 
 def tables() -> list[str]:
@@ -66,14 +79,15 @@ def tables() -> list[str]:
 def _beside_kafka() -> list[str]:
     try:
         loads = list(whole("loads", _loads))
-        clients = [found[: len(CLIENT_HEADING)] for found in whole("clients", _clients)]
+        clients = [_filled(found, len(CLIENT_HEADING)) for found in whole("clients", _clients)]
     except UnavailableError as error:
         return [f"Not run: {error}."]
     return [
-        f"Apache Kafka {NEWEST}, heap {Setup().heap}; confluent-kafka writes and reads values like "
-        f"events in JSON.  {ROUND_COUNT} rounds in turns after {WARM_UP_COUNT} that warm up; "
-        "medians, and in brackets the quartiles of the ratios.  MB are millions of bytes of "
-        "values, before compression; CPU time is that of the broker.",
+        f"Apache Kafka {NEWEST}, heap {Setup().heap}, set up as for the bars; confluent-kafka "
+        f"writes and reads values like events in JSON.  {ROUND_COUNT} rounds in turns after "
+        f"{WARM_UP_COUNT} that warm up; medians, and in brackets the quartiles of the ratios.  MB "
+        "are millions of bytes of values, before compression; CPU time and memory are those of the "
+        "broker, where they are not the client's; the client's memory is the most that it had.",
         "",
         *aligned([HEADING, *(_filled(found, len(HEADING)) for found in loads)]),
         "",
@@ -82,7 +96,10 @@ def _beside_kafka() -> list[str]:
 
 
 def _filled(found: Row, width: int) -> Row:
-    return found + ("",) * (width - len(found))
+    """As wide as a table; a row that says why there are no figures says it behind its name."""
+    if found[1]:
+        return found + ("",) * (width - len(found))
+    return found[0], found[-1], *("",) * (width - 2)
 
 
 def _loads() -> Iterator[Row]:
@@ -116,8 +133,9 @@ def _load(pair: Pair, title: str, acks: str, work: Work) -> Iterator[Row]:
 def _row(title: str, rounds: tuple[Figures, Figures], *, has_bar: bool) -> Row:
     at_least = MIN_RATIO if has_bar else None
     compared = row(title, rounds, Figures.megabytes_a_second, at_least=at_least)
-    costs = (statistics.median(figures.cpu_s_per_gigabyte()) for figures in rounds)
-    return *compared, *(f"{cost:.2f}" for cost in costs)
+    cpu_s = (statistics.median(figures.cpu_s_per_gigabyte()) for figures in rounds)
+    megabytes = (statistics.median(figures.broker_megabytes()) for figures in rounds)
+    return *compared, *(f"{cost:.2f}" for cost in cpu_s), *(f"{size:.0f}" for size in megabytes)
 
 
 def _clients() -> Iterator[Row]:
@@ -131,19 +149,29 @@ def _clients() -> Iterator[Row]:
             round_count=ROUND_COUNT,
         )
         for kind, count in WRITERS.items():
-            yield _client(kind, turns(pair, replace(work, kind=kind, topic=kind, count=count)))
-        # What was written last is what is read: it has more records than anybody reads.
-        reading = replace(work, topic="OttlaSendArrow", is_writing=False)
+            yield from _client(pair, replace(work, kind=kind, topic=kind, count=count))
+        # It has more records than anybody reads.
+        reading = replace(work, topic=READ_TOPIC, is_writing=False)
         for kind, count in READERS.items():
-            yield _client(kind, turns(pair, replace(reading, kind=kind, count=count)))
+            yield from _client(pair, replace(reading, kind=kind, count=count))
 
 
-def _client(kind: str, rounds: tuple[Figures, Figures]) -> Row:
+def _client(pair: Pair, work: Work) -> Iterator[Row]:
+    """The row of one client, or why there is none: that costs the others nothing."""
     from bench.contestants import CONTESTANTS
 
+    kind = CONTESTANTS[work.kind]
+    if reason := why_missing(kind):
+        yield kind.title, "", f"not run: {reason}"
+    else:
+        yield from whole(kind.title, lambda: [_client_row(kind.title, turns(pair, work))])
+
+
+def _client_row(title: str, rounds: tuple[Figures, Figures]) -> Row:
     def rates(figures: Figures) -> list[float]:
         return [taken.count / taken.wall_s for taken in figures.taken]
 
     ours, theirs = (statistics.median(rates(figures)) for figures in rounds)
     _, _, _, ratio, *_ = row("", rounds, rates)
-    return CONTESTANTS[kind].title, f"{ours:,.0f}", f"{theirs:,.0f}", ratio
+    costs = (statistics.median(cost_of(figures)) for cost_of in COSTS for figures in rounds)
+    return title, f"{ours:,.0f}", f"{theirs:,.0f}", ratio, *(f"{cost:.2f}" for cost in costs)

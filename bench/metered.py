@@ -7,7 +7,9 @@ differ in nothing but their number of requests.  Each answer is counted, by its 
 import asyncio
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from bench.blast import (
@@ -28,7 +30,15 @@ DEPTH = 64
 """Small requests that come in one piece, as from a busy client."""
 
 SETTLED_S = 0.1
-PATHS = ("produce one record", "fetch one record", "produce 1 MB", "fetch 1 MB")
+PATIENCE_S = 60.0
+DEPTHS = {
+    "produce one record": DEPTH,
+    "fetch one record": DEPTH,
+    "produce 1 MB": 1,
+    "fetch 1 MB": 1,
+}
+"""Path -> how many of its requests come in one piece.  To fetch, something must be produced."""
+PATHS = tuple(DEPTHS)
 
 
 class Port:
@@ -51,14 +61,19 @@ class Port:
 class Ear(asyncio.Transport):
     """Counts what is written."""
 
-    heard_bytes = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard_bytes = 0
+        self.heard = asyncio.Event()
 
     def write(self, data: Any) -> None:
         self.heard_bytes += len(data)
+        self.heard.set()
 
     def writelines(self, list_of_data: Any) -> None:
         for data in list_of_data:
             self.heard_bytes += len(data)
+        self.heard.set()
 
     def is_closing(self) -> bool:
         return False
@@ -98,6 +113,16 @@ class Client:
             position += size
         return self._ear.heard_bytes - before
 
+    async def answered(self, request: Bytes, at_least_bytes: int = 1) -> int:
+        """Send, and wait for answers of so many bytes: how many bytes they are."""
+        wanted_bytes = self._ear.heard_bytes + at_least_bytes
+        self.send(request)
+        async with asyncio.timeout(PATIENCE_S):
+            while self._ear.heard_bytes < wanted_bytes:
+                self._ear.heard.clear()
+                await self._ear.heard.wait()
+        return self._ear.heard_bytes - wanted_bytes + at_least_bytes
+
     def repeat(self, request: bytes, count: int, depth: int) -> None:
         """Send the same again and again, and see that each is answered."""
         answer_bytes = self.send(request)
@@ -108,27 +133,58 @@ class Client:
                 raise WrongAnswerError(f"{heard_bytes} bytes for {depth} times {answer_bytes}")
 
 
-async def main(counts: dict[str, int]) -> None:
-    """Serve the requests of each path."""
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A broker that is asked from memory, and what it is asked."""
+
+    client: Client
+    requests: Mapping[str, bytes]
+    """Path -> the request."""
+
+    def serve(self, path: str, count: int) -> None:
+        """So many requests of a path; small ones come together."""
+        self.client.repeat(self.requests[path], count, DEPTHS[path])
+
+    async def serve_later(self, request: bytes, count: int) -> None:
+        """Requests that come together, and are answered in other turns of the loop."""
+        answer_bytes = await self.client.answered(request)
+        expected_bytes = answer_bytes * DEPTH
+        for _ in range(count // DEPTH):
+            heard_bytes = await self.client.answered(request * DEPTH, expected_bytes)
+            if heard_bytes != expected_bytes:
+                raise WrongAnswerError(f"{heard_bytes} bytes for {DEPTH} times {answer_bytes}")
+
+
+@asynccontextmanager
+async def served(flush: str = "os") -> AsyncIterator[Served]:
+    """A broker with two topics, for as long as the block runs."""
     port = Port()
     with tempfile.TemporaryDirectory(prefix="ottla-metered-") as folder:
-        config = BrokerConfig.of({"log.dirs": folder, "ottla.flush": "os"})
+        config = BrokerConfig.of({"log.dirs": folder, "ottla.flush": flush})
         server = open_server(config, network=port, is_temporary=True)
         await server.start()
         client = Client(port.accept())
         small, large = batch_of(0), batch_of(LARGE_BYTES)
         requests = {
-            "produce one record": (produce_request(small), DEPTH),
-            "fetch one record": (fetch_request(0, len(small)), DEPTH),
-            "produce 1 MB": (produce_request(large, topic="large"), 1),
-            "fetch 1 MB": (fetch_request(0, len(large), topic="large"), 1),
+            "produce one record": produce_request(small),
+            "fetch one record": fetch_request(0, len(small)),
+            "produce 1 MB": produce_request(large, topic="large"),
+            "fetch 1 MB": fetch_request(0, len(large), topic="large"),
         }
         for name in (TOPIC, "large"):
             create(client, name)
         await asyncio.sleep(SETTLED_S)  # topics are made aside
+        try:
+            yield Served(client, requests)
+        finally:
+            await server.stop()
+
+
+async def main(counts: dict[str, int]) -> None:
+    """Serve the requests of each path."""
+    async with served() as broker:
         for path, count in counts.items():
-            client.repeat(requests[path][0], count, requests[path][1])
-        await server.stop()
+            broker.serve(path, count)
 
 
 def create(client: Client, name: str) -> None:

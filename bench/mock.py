@@ -41,6 +41,7 @@ def table() -> list[str]:
     rows = [
         row("produce, MB/s", writes, Figures.megabytes_a_second),
         row("broker's CPU, s/GB produced", writes, Figures.cpu_s_per_gigabyte),
+        row("broker's memory, MB", writes, Figures.broker_megabytes),
         row("one record until acknowledged, p50, ms", trips, lambda found: found.trips_ms(50)),
         row("one record until acknowledged, p99, ms", trips, lambda found: found.trips_ms(99)),
     ]

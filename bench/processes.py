@@ -5,7 +5,9 @@ load generator costs is not in it.  Servers have their modules compiled and besi
 installed packages do, whatever the environment says about it.
 """
 
+import ctypes
 import json
+import mmap
 import os
 import resource
 import shutil
@@ -21,6 +23,8 @@ from pathlib import Path
 
 from bench.blast import WrongAnswerError
 from bench.contest import Taken
+
+SETTLING_S, RESTING_S, MAX_RESTING_SHARE = 1.0, 0.3, 0.01
 
 START_TIMEOUT_S = 120.0
 """A broker with 10,000 partitions takes a while."""
@@ -44,6 +48,17 @@ class Served:
     def resident_bytes(self) -> int:
         return resident_bytes(self.process.pid)
 
+    def settle(self) -> None:
+        """Wait until it has done what it left for after its first answer, and is at rest."""
+        time.sleep(SETTLING_S)
+        deadline = time.perf_counter() + START_TIMEOUT_S
+        while time.perf_counter() < deadline:
+            before_ns = self.cpu_ns
+            time.sleep(RESTING_S)
+            if self.cpu_ns - before_ns < RESTING_S * MAX_RESTING_SHARE * 1e9:
+                return
+        raise RuntimeError("the broker does not come to rest")
+
 
 def cpu_ns(pid: int) -> int:
     """What the threads of a process have spent so far; those that ended are not in it."""
@@ -51,12 +66,43 @@ def cpu_ns(pid: int) -> int:
     return sum(int(task.read_text().split()[0]) for task in tasks)
 
 
+def tree_cpu_s(root_pid: int) -> float:
+    """What a process and all that it started have spent so far, whether they live or not."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has just ended, and its parent has what it spent
+        parents[int(folder.name)] = int(fields[1])
+        ticks[int(folder.name)] = sum(int(field) for field in fields[11:15])
+    found = [pid for pid in ticks if root_pid in _ancestry(pid, parents)]
+    return sum(ticks[pid] for pid in found) / os.sysconf("SC_CLK_TCK")
+
+
+def _ancestry(pid: int, parents: Mapping[int, int]) -> list[int]:
+    line = [pid]
+    while line[-1] in parents:
+        line.append(parents[line[-1]])
+    return line
+
+
 def resident_bytes(pid: int) -> int:
     """How much memory a process has."""
+    return _memory_bytes(pid, "VmRSS")
+
+
+def peak_bytes(pid: int) -> int:
+    """How much memory it had when it had most."""
+    return _memory_bytes(pid, "VmHWM")
+
+
+def _memory_bytes(pid: int, name: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
-    raise LookupError("the kernel does not say VmRSS")
+    raise LookupError(f"the kernel does not say {name}")
 
 
 def allow_files(wanted: int) -> None:
@@ -231,6 +277,24 @@ def _environment() -> dict[str, str]:
     """
     kept_away = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
     return {name: value for name, value in os.environ.items() if name not in kept_away}
+
+
+def cached_bytes(descriptor: int) -> int:
+    """How much of a file the kernel has in memory."""
+    size_bytes = os.fstat(descriptor).st_size
+    if not size_bytes:
+        return 0
+    page_count = -(-size_bytes // mmap.PAGESIZE)
+    flags = (ctypes.c_ubyte * page_count)()
+    libc = ctypes.CDLL(None, use_errno=True)
+    # A private map of it may be written to, which is what ctypes asks of whatever it points at.
+    with mmap.mmap(descriptor, size_bytes, access=mmap.ACCESS_COPY) as mapped:
+        first = ctypes.c_char.from_buffer(mapped)
+        failed = libc.mincore(ctypes.byref(first), ctypes.c_size_t(size_bytes), flags)
+        del first  # or the map could not be closed
+    if failed:
+        raise OSError(ctypes.get_errno(), "the kernel does not say what is in memory")
+    return sum(flag & 1 for flag in flags) * mmap.PAGESIZE
 
 
 def warm_memory(folder: str, size_bytes: int) -> None:

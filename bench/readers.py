@@ -109,6 +109,7 @@ class OttlaBatches(OttlaReading):
 
 class OttlaPollArrow(OttlaReading):
     title = "`ottla.Consumer.poll_arrow`"
+    needs = "pyarrow"
 
     def read_all(self, consumer: Any, tally: Tally) -> None:
         from pyarrow import compute
@@ -121,6 +122,7 @@ class OttlaPollArrow(OttlaReading):
 
 class ConfluentConsume(Reading):
     title = f"confluent-kafka `consume({POLL_RECORDS})`"
+    needs = "confluent_kafka"
 
     def read(self, tally: Tally) -> None:
         import confluent_kafka
@@ -151,6 +153,7 @@ class ConfluentConsume(Reading):
 
 class KafkaPythonPoll(Reading):
     title = "kafka-python `poll`"
+    needs = "kafka"
 
     def read(self, tally: Tally) -> None:
         import kafka
@@ -174,6 +177,7 @@ class KafkaPythonPoll(Reading):
 
 class AiokafkaGetmany(Looped, Reading):
     title = "aiokafka `getmany`"
+    needs = "aiokafka"
 
     def read(self, tally: Tally) -> None:
         self.run(self._read(tally))

@@ -5,6 +5,12 @@ Figures without the machine, the versions and the command are hearsay, so these 
 
 import os
 import platform
+import shutil
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -55,6 +61,18 @@ def aligned(rows: list[tuple[str, ...]]) -> list[str]:
     return lines
 
 
+def with_quartiles(
+    figures: Sequence[float], form: str, unit: str = "", *, is_bold: bool = False
+) -> str:
+    """The median, and in brackets the quartiles, where there are several: `1.2 (1.1 to 1.3) ms`."""
+    middle = format(statistics.median(figures), form)
+    middle = f"**{middle}**" if is_bold else middle
+    if len(figures) < 2:
+        return middle + unit
+    low, _, high = statistics.quantiles(figures, n=4, method="inclusive")
+    return f"{middle} ({low:{form}} to {high:{form}}){unit}"
+
+
 def _row(outcome: Outcome) -> tuple[str, ...]:
     target = "" if outcome.target_ratio is None else f"{outcome.target_ratio:g}"
     if outcome.reason:
@@ -82,7 +100,8 @@ def circumstances() -> list[str]:
     """The machine, the versions, the method."""
     return [
         machine(),
-        f"- packages: {', '.join(_versions())}",
+        f"- packages: {', '.join([*_versions(), *_foreign_versions()])}",
+        f"- memory: {_memory()}; file system of what is measured: {_file_system()}",
         f"- method of races: CPU time, {ROUND_COUNT} rounds in turns, each of "
         f"{ROUND_NS // 1_000_000} ms or one run; medians, and in brackets the quartiles of the "
         "rounds",
@@ -106,6 +125,39 @@ def _versions() -> list[str]:
         except PackageNotFoundError:
             lines.append(f"{package} not installed")
     return lines
+
+
+@cache
+def _foreign_versions() -> list[str]:
+    """Of what comes with other packages, or with none."""
+    lines = []
+    try:
+        import confluent_kafka
+    except ImportError:
+        pass  # which the packages say
+    else:
+        lines.append(f"librdkafka {confluent_kafka.libversion()[0]}")
+    if (java := shutil.which("java")) is None:
+        return [*lines, "no Java"]
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    return [*lines, f"Java {said.partition(chr(34))[2].partition(chr(34))[0] or 'of no version'}"]
+
+
+def _memory() -> str:
+    if not hasattr(os, "sysconf"):
+        return "unknown"
+    return f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9:.0f} GB"
+
+
+def _file_system() -> str:
+    """Of the folder for temporary files, where brokers have their data."""
+    folder, best = tempfile.gettempdir(), ("", "unknown")
+    mounts = Path("/proc/mounts")
+    for line in mounts.read_text("utf-8").splitlines() if mounts.exists() else ():
+        _, place, kind, *_ = line.split()
+        if Path(folder).is_relative_to(place) and len(place) >= len(best[0]):
+            best = place, kind
+    return best[1]
 
 
 def _processor() -> str:

@@ -16,10 +16,9 @@ from bench.report import HEADINGS, circumstances, machine
 PREAMBLE = (
     "# Results",
     "",
-    "Written by `make bench ARGS=--write`; do not edit.  Both contestants of a row do the same",
-    "work in the same run, which is checked before it is timed.  Each section names the command",
-    "that writes it again, and `bench/README.md` says how to read it.  Ratios travel between",
-    "machines; times do not.",
+    "Written by `make bench`; do not edit.  Both contestants of a row do the same work in the same",
+    "run, which is checked.  Each section names the command that writes it again, and",
+    "`bench/README.md` says how to read it.  Ratios travel between machines; times do not.",
     "",
 )
 

@@ -20,7 +20,16 @@ from dataclasses import dataclass, field
 import ottla
 from bench.blast import check_end
 from bench.contest import Contestant, Taken
-from bench.processes import background, broker, contestant, cpu_ns, data_dir, round_of
+from bench.processes import (
+    background,
+    broker,
+    contestant,
+    cpu_ns,
+    data_dir,
+    peak_bytes,
+    resident_bytes,
+    round_of,
+)
 from tools.apache_kafka import NEWEST, ApacheKafka, Setup
 from tools.maven import UnavailableError
 
@@ -56,6 +65,8 @@ class Figures:
     taken: list[Taken] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
     """Of the broker."""
+    resident_bytes: list[int] = field(default_factory=list)
+    """Of the broker, after each round."""
 
     def megabytes_a_second(self) -> list[float]:
         return [each.count * self.record_bytes / 1e6 / each.wall_s for each in self.taken]
@@ -67,6 +78,19 @@ class Figures:
     def client_cpu_us(self) -> list[float]:
         """Of the client, for each record."""
         return [each.cpu_s / each.count * 1e6 for each in self.taken]
+
+    def broker_cpu_us(self) -> list[float]:
+        """Of the broker, for each record."""
+        pairs = zip(self.cpu_s, self.taken, strict=True)
+        return [cpu_s / each.count * 1e6 for cpu_s, each in pairs]
+
+    def broker_megabytes(self) -> list[float]:
+        """What the broker had in memory after each round."""
+        return [size_bytes / 1e6 for size_bytes in self.resident_bytes]
+
+    def client_megabytes(self) -> list[float]:
+        """What the client had in memory at most, until each round was over."""
+        return [each.peak_bytes / 1e6 for each in self.taken]
 
     def trips_ms(self, quantile: int) -> list[float]:
         """Of each round, how long at most so many in a hundred took."""
@@ -127,9 +151,11 @@ def turns(pair: Pair, work: Work) -> Rounds:
                     before_ns = cpu_ns(pair[place].pid)
                     taken = round_of(clients[place], work.count)
                     spent_ns = cpu_ns(pair[place].pid) - before_ns
+                taken.peak_bytes = peak_bytes(clients[place].pid)
                 if number >= work.warm_up_count:
                     figures[place].taken.append(taken)
                     figures[place].cpu_s.append(spent_ns / 1e9)
+                    figures[place].resident_bytes.append(resident_bytes(pair[place].pid))
     if work.is_writing:
         for rival in pair:
             total = (work.warm_up_count + work.round_count) * work.count
@@ -200,13 +226,18 @@ def row(
 
 
 def single(title: str, ours: list[float], theirs: list[float], at_most: float | None = None) -> Row:
-    """Figures that do not come in rounds: the ratio of the medians."""
+    """Figures that are few: the ratio of the medians, and the quartiles of pairs of them."""
     ratio = statistics.median(ours) / statistics.median(theirs)
+    shown = f"**{ratio:.3f}**"
+    if len(ours) > 1:
+        pairs = [our / their for our, their in zip(ours, theirs, strict=True)]
+        low, _, high = statistics.quantiles(pairs, n=4, method="inclusive")
+        shown += f" ({low:.3f} to {high:.3f})"
     return (
         title,
         f"{statistics.median(ours):.2f}",
         f"{statistics.median(theirs):.2f}",
-        f"**{ratio:.3f}**",
+        shown,
         "" if at_most is None else f"≤ {at_most:g}",
         verdict(None if at_most is None else ratio <= at_most),
     )

@@ -89,6 +89,7 @@ class OttlaAsyncSend(LoopedRoundTrip):
 
 class ConfluentProduceAndFlush(RoundTrip):
     title = "confluent-kafka `produce`, `flush`"
+    needs = "confluent_kafka"
 
     def open(self) -> None:
         self._producer = confluent_producer(self.address)
@@ -104,6 +105,7 @@ class ConfluentProduceAndFlush(RoundTrip):
 
 class AiokafkaSendAndWait(LoopedRoundTrip):
     title = "aiokafka `send_and_wait`"
+    needs = "aiokafka"
 
     def open(self) -> None:
         self._producer = self.run(aiokafka_producer(self.address))
@@ -168,6 +170,7 @@ class OttlaAsyncSendToPoll(LoopedRoundTrip):
 
 class ConfluentProduceToPoll(RoundTrip):
     title = "confluent-kafka `produce` to `poll`"
+    needs = "confluent_kafka"
 
     def open(self) -> None:
         import confluent_kafka
@@ -195,6 +198,7 @@ class ConfluentProduceToPoll(RoundTrip):
 
 class AiokafkaSendToGetone(LoopedRoundTrip):
     title = "aiokafka `send` to `getone`"
+    needs = "aiokafka"
 
     def open(self) -> None:
         self.run(self._open())

@@ -12,6 +12,7 @@ from bench.blast import (
     WrongAnswerError,
     ask,
     batch_of,
+    check_end,
     connected,
     create_topic,
     exactly,
@@ -30,7 +31,7 @@ from ottla.wire.registry import ApiKey, api
 Counts = Sequence[int]
 CONNECTION_COUNTS: Counts = (1, 10, 100, 1_000, 2_000)
 GROUP_COUNTS: Counts = (1, 10, 100, 1_000)
-MEMBER_COUNTS: Counts = (1, 10, 100, 500)
+MEMBER_COUNTS: Counts = (1, 10, 100, 1_000)
 TRANSACTION_COUNTS: Counts = (1, 10, 100, 1_000)
 SPARE_FILES = 300
 TRIAL_COUNT = 20
@@ -56,6 +57,7 @@ def _fill(server: Served) -> None:
     answer, _ = ask(server.port, produce_request(batch_of(0)), ApiKey.PRODUCE, 9)
     if answer.responses[0].partition_responses[0].error_code:
         raise WrongAnswerError(f"not produced: {answer}")
+    server.settle()
 
 
 def _median_ms(act: Callable[[], object], count: int = TRIAL_COUNT) -> float:
@@ -89,13 +91,15 @@ def _connected(count: int) -> growth.Figures:
             lambda: trip(others[0], request), 10 * TRIAL_COUNT
         )
         figures["CPU of a request, all at once, µs"] = _all_at_once_us(server, others, request)
+        trip_count = 10 * TRIAL_COUNT + 2  # one to warm up, one to see how long an answer is
+        check_end(server.port, 1 + trip_count + _round_count(count) * count)
     return figures
 
 
 def _all_at_once_us(server: Served, others: list[socket.socket], request: bytes) -> float:
     """Everybody sends one record, then everybody reads its answer."""
     response_bytes = 4 + len(trip(others[0], request))
-    round_count = max(2, REQUEST_COUNT // len(others))
+    round_count = _round_count(len(others))
     before_ns = server.cpu_ns
     for _ in range(round_count):
         for connection in others:
@@ -103,6 +107,10 @@ def _all_at_once_us(server: Served, others: list[socket.socket], request: bytes)
         for connection in others:
             exactly(connection, response_bytes)
     return (server.cpu_ns - before_ns) / 1e3 / (round_count * len(others))
+
+
+def _round_count(connection_count: int) -> int:
+    return max(2, REQUEST_COUNT // connection_count)
 
 
 # Groups

@@ -5,13 +5,16 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
+import ottla
 from bench import growth
 from bench.blast import (
     TOPIC,
     Load,
+    WrongAnswerError,
     ask,
     batch_of,
     blast,
@@ -23,19 +26,23 @@ from bench.blast import (
     produce_request,
     trip,
 )
-from bench.processes import Served, broker, data_dir
+from bench.confined import confined
+from bench.processes import Served, broker, cached_bytes, data_dir
 from bench.report import aligned
 from bench.standing import first_answer
 from ottla.records.batch import Batch
 from ottla.records.builder import build
 from ottla.wire.messages import list_offsets
 from ottla.wire.registry import ApiKey
+from tools.maven import UnavailableError
 
 SEGMENT_COUNTS = (1, 10, 100, 1_000)
 LOG_MEGABYTES = (1, 10, 100, 1_000)
 COLD_MEGABYTES = 512
 COMPACTED_MEGABYTES = 256
 KEY_COUNT = 10_000
+STILL_CACHED_SHARE = 0.05
+"""As much of the log may be in memory when it counts as being on the disk."""
 MEGABYTE = 1_000_000
 DEPTH = 4
 LOOKUP_COUNT = 100
@@ -69,6 +76,7 @@ def _with_segments(count: int) -> growth.Figures:
     with data_dir() as folder:
         with broker(folder, "os") as server:
             create_topic(server.port, 1, TOPIC, ONE_BATCH_A_SEGMENT)
+            server.settle()
             before_ns = server.cpu_ns
             _write(server, produce_request(batch), count, depth=1)
             figures["CPU to write a batch, ms"] = (server.cpu_ns - before_ns) / 1e6 / count
@@ -78,6 +86,7 @@ def _with_segments(count: int) -> growth.Figures:
             raise AssertionError(f"{found} segments, not {count}")
         with broker(folder, "os", is_killed=True) as server:
             figures["start after a clean stop, s"] = first_answer(server)
+            server.settle()
             figures["memory, MB"] = server.resident_bytes / 1e6
             offsets = [number * count // LOOKUP_COUNT for number in range(LOOKUP_COUNT)]
             requests = [fetch_request(at * record_count, len(batch)) for at in offsets]
@@ -134,13 +143,17 @@ def _recovered(megabytes: int) -> growth.Figures:
 # Cold reads
 
 
-def cold_reads() -> list[str]:
-    """A log that is in the page cache, then one that is not; and who writes meanwhile."""
+def cold_reads(megabytes: int = COLD_MEGABYTES) -> list[str]:
+    """A log that is in the page cache, one that is not, and one that never will be.
+
+    And who writes meanwhile.
+    """
     rows: list[tuple[str, ...]] = [
         (
-            f"reading {COLD_MEGABYTES} MB, {DEPTH} MB under way",
+            f"reading {megabytes} MB, {DEPTH} MB under way",
             "MB/s",
             "broker's CPU, s/GB",
+            "broker's memory, MB",
             "one record written meanwhile, p50, ms",
             "p99, ms",
         )
@@ -149,35 +162,65 @@ def cold_reads() -> list[str]:
         create_topic(server.port, 1)
         create_topic(server.port, 1, "other")
         batch = batch_of(MEGABYTE)
-        _write(server, produce_request(batch), COLD_MEGABYTES)
-        rows.append(("nobody reads", "", "", *_beside(server, lambda: time.sleep(1))))
-        for title, is_cold in (("in the page cache", False), ("on the disk", True)):
-            if is_cold:
-                _forget(Path(folder))
-            rows.append((title, *_read_all(server, batch)))
+        _write(server, produce_request(batch), megabytes)
+        server.settle()
+        rows.append(("nobody reads", "", "", "", *_beside(server, lambda: time.sleep(1))))
+        read = partial(_read_all, server, batch, megabytes)
+        forget = partial(_forget, Path(folder), megabytes)
+        rows.append(_cold_row("in the page cache", read))
+        rows.append(_cold_row("on the disk", read, forget))
+        share_megabytes = megabytes // 4
+        with ExitStack() as stack:
+
+            def confine() -> None:
+                limit_bytes = share_megabytes * MEGABYTE
+                stack.enter_context(confined(server.process.pid, limit_bytes))
+                forget()  # or others would have it in memory
+                read()  # what comes first is forgotten then for what comes last
+
+            title = f"on the disk, with memory for {share_megabytes} MB"
+            rows.append(_cold_row(title, read, confine))
     return aligned(rows)
 
 
-def _read_all(server: Served, batch: bytes) -> tuple[str, ...]:
+def _cold_row(
+    title: str, read: Callable[[], tuple[str, ...]], prepare: Callable[[], None] = lambda: None
+) -> tuple[str, ...]:
+    try:
+        prepare()
+    except UnavailableError as error:
+        return title, f"not run: {error}", "", "", "", ""
+    return title, *read()
+
+
+def _read_all(server: Served, batch: bytes, megabytes: int) -> tuple[str, ...]:
     record_count = Batch.parse(batch).record_count
-    requests = [fetch_request(at * record_count, len(batch)) for at in range(COLD_MEGABYTES)]
+    requests = [fetch_request(at * record_count, len(batch)) for at in range(megabytes)]
     _, response_bytes = ask(server.port, requests[0], ApiKey.FETCH, 12)
     load = Load(requests=requests, response_bytes=response_bytes, depth=DEPTH)
     walls_s: list[float] = []
     before_ns = server.cpu_ns
     with connected(server.port) as connection:
-        waits = _beside(server, lambda: walls_s.append(blast(connection, load, COLD_MEGABYTES)))
+        waits = _beside(server, lambda: walls_s.append(blast(connection, load, megabytes)))
     cpu_s = (server.cpu_ns - before_ns) / 1e9
-    gigabytes = COLD_MEGABYTES * MEGABYTE / 1e9
-    return f"{COLD_MEGABYTES / walls_s[0]:,.0f}", f"{cpu_s / gigabytes:.2f}", *waits
+    return (
+        f"{megabytes / walls_s[0]:,.0f}",
+        f"{cpu_s / (megabytes * MEGABYTE / 1e9):.2f}",
+        f"{server.resident_bytes / 1e6:.0f}",
+        *waits,
+    )
 
 
-def _forget(folder: Path) -> None:
+def _forget(folder: Path, megabytes: int) -> None:
     """Have the kernel drop what it has in memory of these files: as if they did not fit in it."""
+    still_bytes = 0
     for path in sorted(folder.rglob("*.log")):
         with path.open("rb") as file:
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            still_bytes += cached_bytes(file.fileno())
+    if still_bytes > STILL_CACHED_SHARE * megabytes * MEGABYTE:
+        raise UnavailableError(f"{still_bytes / 1e6:.0f} MB stay in the page cache")
 
 
 def _beside(server: Served, act: Callable[[], None]) -> tuple[str, str]:
@@ -217,24 +260,24 @@ def _writing(port: int, waits_s: list[float], is_over: threading.Event) -> Itera
 # Compaction
 
 
-def compaction() -> list[str]:
+def compaction(megabytes: int = COMPACTED_MEGABYTES) -> list[str]:
     """The same records to a compacted topic, without the cleaner and with it."""
     rows: list[tuple[str, ...]] = [
         (
-            f"{COMPACTED_MEGABYTES} MB of {KEY_COUNT:,} keys",
+            f"{megabytes} MB of {KEY_COUNT:,} keys",
             "produce, MB/s",
             "one record written meanwhile, p50, ms",
             "p99, ms",
             "broker's CPU, s",
             "on disk in the end, MB",
         ),
-        ("not compacted", *_compacted(is_enabled=False)),
-        ("compacted while they come", *_compacted(is_enabled=True)),
+        ("not compacted", *_compacted(megabytes, is_enabled=False)),
+        ("compacted while they come", *_compacted(megabytes, is_enabled=True)),
     ]
     return aligned(rows)
 
 
-def _compacted(*, is_enabled: bool) -> tuple[str, ...]:
+def _compacted(megabytes: int, *, is_enabled: bool) -> tuple[str, ...]:
     settings = {
         "log.cleaner.enable": str(is_enabled).lower(),
         "log.cleaner.backoff.ms": "100",
@@ -251,21 +294,37 @@ def _compacted(*, is_enabled: bool) -> tuple[str, ...]:
         create_topic(server.port, 1, "other")
         requests = [produce_request(batch) for batch in _keyed_batches()]
         _, response_bytes = ask(server.port, requests[0], ApiKey.PRODUCE, 9)
+        server.settle()
         load = Load(requests=requests, response_bytes=response_bytes, depth=DEPTH)
         walls_s: list[float] = []
         before_ns = server.cpu_ns
         with connected(server.port) as connection:
-            waits = _beside(
-                server, lambda: walls_s.append(blast(connection, load, COMPACTED_MEGABYTES))
-            )
+            waits = _beside(server, lambda: walls_s.append(blast(connection, load, megabytes)))
         kept_bytes = _settled_bytes(Path(folder))
         cpu_s = (server.cpu_ns - before_ns) / 1e9
+        check_end(server.port, (megabytes + 1) * KEY_COUNT // len(requests))
+        _check_keys(server)
     return (
-        f"{COMPACTED_MEGABYTES / walls_s[0]:,.0f}",
+        f"{megabytes / walls_s[0]:,.0f}",
         *waits,
         f"{cpu_s:.2f}",
         f"{kept_bytes / 1e6:,.0f}",
     )
+
+
+def _check_keys(server: Served) -> None:
+    """Every key is there still, whatever was compacted."""
+    place = ottla.TopicPartition(TOPIC, 0)
+    keys: set[bytes | None] = set()
+    with ottla.Consumer(bootstrap_servers=f"127.0.0.1:{server.port}") as consumer:
+        consumer.assign({place: 0})
+        end = consumer.end_offsets([place])[place]
+        while consumer.position(place) < end:
+            if not (batch := consumer.poll(PATIENCE_S)):
+                raise WrongAnswerError(f"no record behind {consumer.position(place)} of {end}")
+            keys.update(record.key for record in batch)
+    if len(keys) != KEY_COUNT:
+        raise WrongAnswerError(f"{len(keys)} keys of {KEY_COUNT} are left")
 
 
 def _keyed_batches() -> Iterator[bytes]:

@@ -35,6 +35,7 @@ def _measured(count: int) -> growth.Figures:
             figures["to create, s"] = time.perf_counter() - begin
         with broker(folder, "os", is_killed=True) as server:
             figures["start after a clean stop, s"] = first_answer(server)
+            server.settle()
             figures["memory, MB"] = server.resident_bytes / 1e6
             figures["CPU at rest, ms/s"] = _idle(server)
             figures["CPU of a Metadata of all, ms"] = _metadata_ms(server, count)

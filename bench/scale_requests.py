@@ -59,6 +59,7 @@ def requests(count: int = COUNT, lone_count: int = LONE_COUNT) -> list[str]:
         create_topic(server.port, 1)
         member = Member.connect(server.port, GROUP, TOPIC)
         gather([member])
+        server.settle()
         rows += [
             (
                 kind.title,

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import ottla
 from bench.contest import values_of
 from bench.harness import WrongAnswerError
-from bench.processes import broker, data_dir
-from bench.report import aligned
+from bench.processes import Served, broker, data_dir, tree_cpu_s
+from bench.report import aligned, with_quartiles
 from tools.maven import UnavailableError
 from tools.spark_connector import connector_jars
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROOT = Path(__file__).parents[1]
-ROUND_COUNT = int(os.environ.get("OTTLA_BENCH_ROUNDS", "5"))
+ROUND_COUNT = int(os.environ.get("OTTLA_BENCH_ROUNDS", "3"))
 SCALE = float(os.environ.get("OTTLA_BENCH_SCALE", "1"))
 """Fewer records, for a quick look."""
 TARGET_RATIO = 0.7
@@ -42,6 +42,19 @@ CONNECTOR_RATIO = 1.2
 TASK_COUNT = 2
 
 Row = tuple[str, ...]
+
+
+class Spent(NamedTuple):
+    """What a round took."""
+
+    wall_s: float
+    spark_cpu_s: float
+    """Of Java and of the workers in Python."""
+    broker_cpu_s: float
+
+
+Rounds = Mapping[str, list[Spent]]
+"""Who -> what each round took."""
 
 
 class Case(NamedTuple):
@@ -74,6 +87,7 @@ def tables() -> list[str]:
     beside: list[Row] = [("read every column", "ottla", "ready-made Arrow", "ratio", "target", "")]
     floors: list[Row] = [("read every column", "ottla", "received and dropped", "ratio", "its own")]
     rivals: list[Row] = [("read every column", "ottla", "Spark's connector", "ratio", "target", "")]
+    costs: list[Row] = [COST_HEADING]
     with (
         session() as (spark, missing),
         data_dir() as folder,
@@ -83,13 +97,16 @@ def tables() -> list[str]:
         for case in CASES:
             case = case._replace(record_count=int(case.record_count * SCALE))
             fill(servers, case)
-            taken = race(spark, servers, case, has_connector=not missing)
+            taken = race(spark, served, case, has_connector=not missing)
+            costs += cost_rows(case, taken)
             beside.append(compared(case, taken, "ceiling", TARGET_RATIO))
             floors.append(beside_floor(case, taken))
             if not missing:
                 rivals.append(compared(case, taken, "connector", CONNECTOR_RATIO))
     return [
-        f"Medians of {ROUND_COUNT} rounds, `local[{TASK_COUNT}]`; all have as many tasks.",
+        f"Medians of {ROUND_COUNT} rounds in turns, `local[{TASK_COUNT}]`, and in brackets their "
+        "quartiles; all have as many tasks.  CPU time is that of Spark with its workers, and of "
+        "the broker; memory is not told apart, for all are run by the same Spark.",
         "",
         *aligned(beside),
         "",
@@ -99,13 +116,34 @@ def tables() -> list[str]:
         *aligned(floors),
         "",
         *([f"Without Spark's connector: {missing}."] if missing else aligned(rivals)),
+        "",
+        *aligned(costs),
     ]
 
 
-def race(
-    spark: "SparkSession", servers: str, case: Case, *, has_connector: bool
-) -> dict[str, list[float]]:
-    """All of them in turns; who -> seconds of each round."""
+COST_HEADING: Row = ("CPU, s a million rows", "who", "Spark", "broker", "both")
+WHO = {
+    "floor": "received and dropped",
+    "ceiling": "ready-made Arrow",
+    "connector": "Spark's connector",
+    "at-least-once": "ottla, at least once",
+}
+
+
+def cost_rows(case: Case, taken: Rounds) -> Iterator[Row]:
+    """What each of them costs, of processors: medians of the rounds."""
+    for name, rounds in taken.items():
+        shares = [
+            [spent[column] / case.record_count * 1e6 for spent in rounds] for column in (1, 2)
+        ]
+        both = [spark + broker for spark, broker in zip(*shares, strict=True)]
+        spark_s, broker_s = (f"{statistics.median(share):.2f}" for share in shares)
+        yield case.title, WHO.get(name, name), spark_s, broker_s, with_quartiles(both, ".2f")
+
+
+def race(spark: "SparkSession", served: Served, case: Case, *, has_connector: bool) -> Rounds:
+    """All of them in turns."""
+    servers = f"127.0.0.1:{served.port}"
     runners = {
         "ottla": frame(spark, servers, case),
         "floor": received(spark, servers, case),
@@ -117,47 +155,56 @@ def race(
         if found.count() != case.record_count:
             raise WrongAnswerError(f"{case.title}: not {case.record_count} rows")
         drain(found)
-    return in_turns({name: partial(drain, found) for name, found in runners.items()})
+    runs = {name: partial(drain, found) for name, found in runners.items()}
+    return in_turns(spark, served, runs)
 
 
-def in_turns(runners: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
-    """Let each run once a round, and another one begin each time; who -> seconds of each round."""
-    taken: dict[str, list[float]] = {name: [] for name in runners}
+def in_turns(
+    spark: "SparkSession", served: Served, runners: Mapping[str, Callable[[], float]]
+) -> Rounds:
+    """Let each run once a round, and another one begin each time; they say how long they took."""
+    taken: dict[str, list[Spent]] = {name: [] for name in runners}
     names = list(runners)
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None, "Spark runs in a Java of its own"
+    java_pid = gateway.proc.pid
     for number in range(ROUND_COUNT):
         first = number % len(names)
         for name in names[first:] + names[:first]:
-            taken[name].append(runners[name]())
+            spark_before_s, broker_before_ns = tree_cpu_s(java_pid), served.cpu_ns
+            wall_s = runners[name]()
+            spark_s = tree_cpu_s(java_pid) - spark_before_s
+            taken[name].append(Spent(wall_s, spark_s, (served.cpu_ns - broker_before_ns) / 1e9))
     return taken
 
 
-def compared(case: Case, taken: Mapping[str, list[float]], other: str, target: float) -> Row:
+def compared(case: Case, taken: Rounds, other: str, target: float) -> Row:
     """Ours beside another; more than one is faster."""
-    ratio = ratio_of(taken["ottla"], taken[other])
+    ratios = ratios_of(taken["ottla"], taken[other])
     return (
         case.title,
         rate(case, taken["ottla"]),
         rate(case, taken[other]),
-        f"**{ratio:.2f}**",
+        with_quartiles(ratios, ".2f", is_bold=True),
         f"{target:g}",
-        "met" if ratio >= target else "missed",
+        "met" if statistics.median(ratios) >= target else "missed",
     )
 
 
-def beside_floor(case: Case, taken: Mapping[str, list[float]]) -> Row:
+def beside_floor(case: Case, taken: Rounds) -> Row:
     """Ours beside the source that drops what it receives, and that beside the ceiling."""
     return (
         case.title,
         rate(case, taken["ottla"]),
         rate(case, taken["floor"]),
-        f"**{ratio_of(taken['ottla'], taken['floor']):.2f}**",
-        f"{ratio_of(taken['floor'], taken['ceiling']):.2f}",
+        with_quartiles(ratios_of(taken["ottla"], taken["floor"]), ".2f", is_bold=True),
+        with_quartiles(ratios_of(taken["floor"], taken["ceiling"]), ".2f"),
     )
 
 
-def ratio_of(ours: list[float], theirs: list[float]) -> float:
-    """How many times faster, in the median of the rounds."""
-    return statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
+def ratios_of(ours: list[Spent], theirs: list[Spent]) -> list[float]:
+    """How many times faster, in each round."""
+    return [their.wall_s / our.wall_s for our, their in zip(ours, theirs, strict=True)]
 
 
 def frame(spark: "SparkSession", servers: str, case: Case, source: str = "ottla") -> "DataFrame":
@@ -196,8 +243,9 @@ def drain(found: "DataFrame") -> float:
     return time.perf_counter() - begin
 
 
-def rate(case: Case, taken: list[float]) -> str:
-    return f"{case.record_count / statistics.median(taken) / 1_000:,.0f} krows/s"
+def rate(case: Case, taken: list[Spent]) -> str:
+    wall_s = statistics.median(spent.wall_s for spent in taken)
+    return f"{case.record_count / wall_s / 1_000:,.0f} krows/s"
 
 
 def fill(servers: str, case: Case) -> None:
@@ -218,8 +266,13 @@ def session() -> "Iterator[tuple[SparkSession, str]]":
     from bench.idle import Idle
     from bench.prebuilt import Prebuilt
     from bench.received import Received
+    from ottla.spark.java import JavaMissingError, find_java
     from ottla.spark.session import session as ottla_session
 
+    try:
+        find_java(os.environ)
+    except JavaMissingError as error:
+        raise UnavailableError(str(error)) from None
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import ottla
 from bench.harness import WrongAnswerError
-from bench.processes import broker, data_dir
+from bench.processes import Served, broker, data_dir
 from bench.report import aligned
 from bench.spark import (
+    COST_HEADING,
     ROUND_COUNT,
     SCALE,
     TASK_COUNT,
     Case,
+    Rounds,
     Row,
     compared,
+    cost_rows,
     fill,
     in_turns,
     session,
@@ -83,6 +86,7 @@ def tables() -> list[str]:
     rivals: list[Row] = [
         ("read, SQL, write", "exactly once", "Spark's connector", "ratio", "target", "")
     ]
+    costs: list[Row] = [COST_HEADING]
     waits: list[Row] = [("micro-batch of 1,000 rows, 1 partition", "p50", "p95", "target", "")]
     with (
         session() as (spark, missing),
@@ -93,7 +97,8 @@ def tables() -> list[str]:
         for case in CASES:
             case = case._replace(record_count=int(case.record_count * SCALE))
             fill(servers, case)
-            taken = race(spark, servers, case, has_connector=not missing)
+            taken = race(spark, served, case, has_connector=not missing)
+            costs += cost_rows(case, taken)
             rows.append(compared(case, taken, LOOSE, 0)[:4])
             if not missing:
                 rivals.append(compared(case, taken, CONNECTOR, CONNECTOR_RATIO))
@@ -102,25 +107,28 @@ def tables() -> list[str]:
         if not missing:
             waits.append(timed(spark, servers, CONNECTOR))
     return [
-        f"Medians of {ROUND_COUNT} rounds, `local[{TASK_COUNT}]`; the broker with `flush=os`.",
+        f"Medians of {ROUND_COUNT} rounds in turns, `local[{TASK_COUNT}]`, and in brackets their "
+        "quartiles; the broker with `flush=os`.  CPU time is that of Spark with its workers, and "
+        "of the broker.",
         "",
         *aligned(rows),
         "",
         *([f"Without Spark's connector: {missing}."] if missing else aligned(rivals)),
         "",
+        *aligned(costs),
+        "",
         *aligned(waits),
     ]
 
 
-def race(
-    spark: "SparkSession", servers: str, case: Case, *, has_connector: bool
-) -> dict[str, list[float]]:
-    """All deliveries in turns; which -> seconds of each round."""
+def race(spark: "SparkSession", served: Served, case: Case, *, has_connector: bool) -> Rounds:
+    """All deliveries in turns."""
+    servers = f"127.0.0.1:{served.port}"
     runners = {"ottla": EXACT, LOOSE: LOOSE} | ({CONNECTOR: CONNECTOR} if has_connector else {})
     runs = {name: partial(copied, spark, servers, case, word) for name, word in runners.items()}
     for run in runs.values():
         run()  # to warm up
-    return in_turns(runs)
+    return in_turns(spark, served, runs)
 
 
 def copied(spark: "SparkSession", servers: str, case: Case, delivery: str) -> float:

@@ -31,6 +31,8 @@ class Taken:
 
     wall_s: float = 0.0
     waits_s: list[float] = field(default_factory=list)
+    broker_cpu_s: float = 0.0
+    """As far as somebody looks at the broker meanwhile."""
 
 
 class Timed(ABC):

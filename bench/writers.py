@@ -65,6 +65,7 @@ class OttlaSendMany(OttlaWriting):
 
 class OttlaSendArrow(OttlaWriting):
     title = "`ottla.Producer.send_arrow`"
+    needs = "pyarrow"
 
     def open(self) -> None:
         import pyarrow as pa
@@ -103,6 +104,8 @@ class OttlaAsyncEnqueue(Looped, Writing):
 
 
 class ConfluentWriting(Writing):
+    needs = "confluent_kafka"
+
     def open(self) -> None:
         import confluent_kafka
 
@@ -146,6 +149,7 @@ class ConfluentProduceBatch(ConfluentWriting):
 
 class KafkaPythonSend(Writing):
     title = "kafka-python `send`"
+    needs = "kafka"
 
     def open(self) -> None:
         import kafka
@@ -170,6 +174,7 @@ class KafkaPythonSend(Writing):
 
 class AiokafkaSend(Looped, Writing):
     title = "aiokafka `send`"
+    needs = "aiokafka"
 
     def open(self) -> None:
         import aiokafka

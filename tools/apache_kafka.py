@@ -56,7 +56,7 @@ JVM_OPTIONS: Final = (
 )
 """What Kafka's own start script gives."""
 
-_ONE_NODE: Final[Mapping[str, str]] = {
+ONE_NODE: Final[Mapping[str, str]] = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": _CONTROLLER,
@@ -191,7 +191,7 @@ class ApacheKafka:
         protocols = {_PLAIN: _PLAIN, _CONTROLLER: _PLAIN, **self._setup.listeners}
         listeners = ",".join(f"{name}://{self.address(name)}" for name in protocols)
         settings = {
-            **_ONE_NODE,
+            **ONE_NODE,
             "listeners": listeners,
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}" for name, protocol in protocols.items()

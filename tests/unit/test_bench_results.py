@@ -5,8 +5,10 @@ import time
 import pytest
 
 from bench import __main__ as command
-from bench.report import HEADINGS, machine
+from bench.growth import part
+from bench.report import HEADINGS, machine, with_quartiles
 from bench.results import Ran, page
+from tools.maven import UnavailableError
 
 
 def a_page(**lines: str) -> str:
@@ -56,6 +58,54 @@ def test_a_table_that_fails_says_why_and_the_command_fails(
     assert is_failed
     assert list(result.lines) == ["**Not finished**: ValueError: a record was lost"]
     assert "a record was lost" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (UnavailableError("there is no java on this machine"), "there is no java on this machine"),
+        (ModuleNotFoundError("No module", name="pyspark.sql"), "there is no module pyspark here"),
+    ],
+)
+def test_a_table_whose_peer_cannot_be_had_says_so_and_nothing_fails(
+    error: Exception, reason: str
+) -> None:
+    def lacking(name: str) -> list[str]:
+        raise error
+
+    result, is_failed = command.ran("spark", lacking)
+    assert not is_failed
+    assert list(result.lines) == [f"Not run: {reason}."]
+
+
+def test_a_part_that_fails_fails_the_command_and_costs_the_others_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def failing() -> list[str]:
+        raise ValueError("a record was lost")
+
+    def parts(name: str) -> list[str]:
+        return [*part("writing", lambda: ["| figures |"]), *part("reading", failing)]
+
+    result, is_failed = command.ran("clients", parts)
+    assert is_failed
+    assert "| figures |" in result.lines
+    assert "a record was lost" in capsys.readouterr().err
+
+
+def test_a_module_of_our_own_that_is_not_there_is_a_fault(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def broken(name: str) -> list[str]:
+        raise ModuleNotFoundError("No module named 'ottla.logs'", name="ottla.logs")
+
+    assert command.ran("spark", broken)[1]
+    assert "ottla.logs" in capsys.readouterr().err
+
+
+def test_a_median_of_several_has_its_quartiles_and_one_figure_has_none() -> None:
+    assert with_quartiles([1.0, 2.0, 3.0, 4.0, 5.0], ".1f", " ms") == "3.0 (2.0 to 4.0) ms"
+    assert with_quartiles([3.0], ".1f", " ms", is_bold=True) == "**3.0** ms"
 
 
 def test_a_table_that_hangs_is_given_up(capsys: pytest.CaptureFixture[str]) -> None:

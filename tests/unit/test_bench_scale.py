@@ -1,15 +1,23 @@
 """The parts of the benchmarks that need no peer, at the smallest size: they work and they check."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from bench import scale_clients, scale_log, scale_requests
+from bench import clients, rest, scale_clients, scale_log, scale_requests
 from bench.blast import WrongAnswerError
-from bench.contest import Taken
+from bench.confined import confined
+from bench.contest import Taken, why_missing
 from bench.load_clients import LOAD_WRITERS, events
-from bench.markdown import tables_of
+from bench.markdown import number, tables_of
+from bench.processes import cached_bytes, tree_cpu_s
 from bench.rivals import Figures, single, whole
 from bench.rivals import row as compared
 from bench.scale_requests import check_no_error
+from bench.writers import OttlaSend
 from ottla.wire.messages import produce
 from tools.maven import UnavailableError
 
@@ -42,6 +50,17 @@ def test_transactions_stay_open_beside_others() -> None:
 
 def test_a_log_has_as_many_segments_as_it_is_measured_for() -> None:
     assert figures_of(scale_log.segments([3]))["segments"] == 3
+
+
+def test_a_log_is_read_from_memory_and_from_the_disk() -> None:
+    (table,) = tables_of(scale_log.cold_reads(64))
+    assert table.column("MB/s")[0] == ""  # nobody reads
+    for title, rate, cpu_s, *_ in table.rows[1:]:
+        assert "not run: " in rate or (number(rate) and number(cpu_s)), title
+
+
+def test_connections_are_counted_by_what_they_write() -> None:
+    assert figures_of(scale_clients.connections([2]))["connections"] == 2
 
 
 def test_an_answer_with_an_error_is_no_figure() -> None:
@@ -87,6 +106,61 @@ def test_the_ratio_is_the_median_of_those_of_the_rounds() -> None:
 def test_what_shall_be_less_is_missed_when_it_is_more() -> None:
     assert single("idle memory, MB", [40.0], [200.0], 1 / 8)[-2:] == ("≤ 0.125", "missed")
     assert single("idle memory, MB", [20.0], [200.0], 1 / 8)[-1] == "met"
+
+
+def test_figures_of_several_trials_have_quartiles_of_their_pairs() -> None:
+    *_, ratio, bar, word = single("start, s", [1.0, 2.0, 3.0], [10.0, 10.0, 10.0], 0.25)
+    assert (ratio, bar, word) == ("**0.200** (0.150 to 0.250)", "≤ 0.25", "met")
+
+
+def test_partitions_that_are_asked_lie_in_all_topics() -> None:
+    asked = list(rest.asked())
+    assert len(set(asked)) == len(asked) == rest.ASKED_COUNT
+    assert len({topic for topic, _ in asked}) == rest.PARTITION_COUNT // rest.EACH_COUNT
+
+
+def test_a_client_that_is_not_installed_is_missing_with_a_reason() -> None:
+    class Unheard(OttlaSend):
+        needs = "no_such_client"
+
+    assert why_missing(Unheard) == "there is no module no_such_client here"
+    assert why_missing(OttlaSend) == ""
+
+
+def test_what_a_client_costs_is_seen_on_both_sides() -> None:
+    (rounds,) = clients.writing({OttlaSend: 10_000}, 100).values()
+    assert len(rounds) == clients.ROUND_COUNT
+    for taken in rounds:
+        assert taken.cpu_s > 0
+        assert taken.broker_cpu_s > 0
+        assert taken.peak_bytes > 1_000_000
+
+
+def test_what_ended_processes_have_spent_is_their_parents() -> None:
+    before_s = tree_cpu_s(os.getpid())
+    program = "import time\nwhile time.process_time() < 0.2: pass"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    assert tree_cpu_s(os.getpid()) - before_s >= 0.15
+
+
+def test_what_was_just_written_is_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"v" * 1_000_000)
+    with path.open("rb") as file:
+        assert cached_bytes(file.fileno()) > 0
+
+
+def test_a_process_can_be_confined_and_is_free_afterwards() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        groups = Path(f"/proc/{process.pid}/cgroup")
+        try:
+            with confined(process.pid, 50_000_000):
+                assert "ottla-bench-" in groups.read_text()
+            assert "ottla-bench-" not in groups.read_text()
+        except UnavailableError as error:
+            pytest.skip(str(error))
+        finally:
+            process.communicate(timeout=60)
 
 
 def test_rows_before_a_failure_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
