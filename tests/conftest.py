@@ -1,4 +1,4 @@
-"""How hard property tests search, and which broker the tests of our clients have.
+"""How hard property tests search, which broker the tests of our clients have, and who closes them.
 
 Property tests are quick by default, and the same search every time, so that a change breaks the
 build only if it broke the code.  `HYPOTHESIS_PROFILE=search` looks elsewhere each time, and ten
@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kafka_cluster import Brokers, OpenBroker
+from tests.open_clients import left_open, open_clients
 
 UNTIMED: Final[dict[str, Any]] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 """How long something takes says more about the machine, and what else it does just now."""
@@ -41,6 +42,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="VERSION",
         help="test our clients with this version of Apache Kafka, not with our own broker",
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_client_is_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails a module that leaves clients behind: they would complain in the middle of others."""
+    before = open_clients()
+    yield
+    left = left_open(before)
+    assert not left, f"{request.node.nodeid} has not closed {', '.join(left)}"
 
 
 @pytest.fixture(scope="session")

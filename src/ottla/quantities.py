@@ -57,18 +57,16 @@ def counted(number: int, what: str, many: str = "") -> str:
     return f"{number:,} {what if number == 1 else many or f'{what}s'}"
 
 
-def human_size(size_bytes: int) -> str:
-    """`3.1 GiB`: three digits and the largest unit that leaves one before the point."""
-    amount = float(size_bytes)
-    for unit in _SIZE_UNITS[:-1]:
-        if abs(amount) < 1024:
-            return f"{size_bytes} B" if unit == "B" else f"{_three_digits(amount)} {unit}"
-        amount /= 1024
-    return f"{_three_digits(amount)} {_SIZE_UNITS[-1]}"
-
-
-def _three_digits(amount: float) -> str:
-    return f"{amount:.0f}" if amount >= 100 else f"{amount:.1f}"
+def human_size(size_bytes: float) -> str:
+    """`3.1 GiB`, `530 MiB`: the largest unit that leaves a digit before the point."""
+    amount, unit = size_bytes, "B"
+    for larger in _SIZE_UNITS[1:]:
+        if round(abs(amount)) < 1024:  # as it would be shown
+            break
+        amount, unit = amount / 1024, larger
+    if unit == "B" or round(abs(amount), 1) >= 100:
+        return f"{amount:.0f} {unit}"
+    return f"{amount:.1f} {unit}"
 
 
 def human_duration(duration_ms: int) -> str:

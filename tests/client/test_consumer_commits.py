@@ -9,7 +9,7 @@ import pytest
 from ottla.client.consumer.committer import Committer
 from ottla.client.consumer.inquiries import Inquiries
 from ottla.client.records import GroupMetadata, OffsetAndMetadata
-from ottla.errors import CommitFailedError, ErrorCode, OttlaError, RejoinError
+from ottla.errors import CommitFailedError, DeadlineError, ErrorCode, OttlaError, RejoinError
 from ottla.model import TopicPartition
 from ottla.ports import Ports
 from ottla.wire.messages.offset_commit import (
@@ -152,6 +152,17 @@ def test_who_can_poll_is_told_of_a_rebalance_and_who_is_leaving_waits_for_its_en
 
     play(member, story)
     assert member.committed_as == [1] * 4
+
+
+def test_who_is_leaving_and_waited_in_vain_is_told_for_what() -> None:
+    member = Member(*[ErrorCode.REBALANCE_IN_PROGRESS] * 1_000)
+    member.moves_on = False
+
+    async def story(committer: Committer) -> None:
+        with pytest.raises(DeadlineError, match="REBALANCE_IN_PROGRESS"):
+            await committer.commit(OFFSETS, 10_000, waits=True)
+
+    play(member, story)
 
 
 def test_who_is_leaving_does_not_wait_for_a_group_that_went_on_without_him() -> None:

@@ -181,6 +181,25 @@ def test_a_token_is_fetched_for_each_connection() -> None:
         assert error is None
 
 
+def no_token() -> str:
+    raise RuntimeError("the login server is away")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (no_token, "sasl_oauth_token failed: RuntimeError: the login server is away"),
+        (lambda: 7, "sasl_oauth_token returned int, not str"),
+    ],
+    ids=["raises", "is no text"],
+)
+def test_a_token_that_cannot_be_had_is_told(source: Callable[[], Any], words: str) -> None:
+    _, error = log_in(
+        Guard("OAUTHBEARER", bearer), sasl_mechanism="OAUTHBEARER", sasl_oauth_token=source
+    )
+    assert words in str(error)
+
+
 def test_a_token_that_is_refused_is_acknowledged_and_told() -> None:
     broker, error = log_in(
         Guard("OAUTHBEARER", bearer),

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -18,15 +19,17 @@ from ottla.broker.embedded import Broker
 from ottla.model import TopicPartition
 from ottla.spark import tracing
 from ottla.spark.options import SourceOptions
+from ottla.spark.sink.brokers import close_kept
 from ottla.spark.sink.decisions import Names
 from ottla.spark.sink.rows import Rows
 from ottla.spark.sink.tasks import Job, write_through
 from ottla.spark.source.columns import default_schema
+from ottla.spark.source.fetching import close_clients
 from ottla.spark.source.partition import RangePartition
 from ottla.spark.source.planning import OffsetRange
 from ottla.spark.source.reading import read_range
 from ottla.telemetry.rows import contexts_of_rows
-from ottla.telemetry.workers import NamedIds, Workers, named
+from ottla.telemetry.workers import EXPORTERS, NamedIds, Workers, named
 from tests.client.test_telemetry import PATIENCE_S, Traces, broker, ids, topic
 
 __all__ = ["broker", "topic"]
@@ -52,6 +55,8 @@ def traces() -> Iterator[WorkerTraces]:
     tracing.use(made.workers)
     yield made
     tracing.use(None)
+    close_clients()
+    close_kept()
 
 
 def written(broker: Broker, topic: str, *, headers: bool) -> None:
@@ -166,6 +171,25 @@ def test_an_exporter_that_is_missing_is_told_of_once_and_work_goes_on(
         tracing.use(None)
     (told,) = caplog.messages
     assert "no exporter called nowhere" in told
+
+
+def test_an_exporter_that_is_broken_is_told_of_and_work_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    (tmp_path / "broken_exporter.py").write_text("raise ImportError('of another version')")
+    about = tmp_path / "broken_exporter-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-exporter\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[{EXPORTERS}]\nbroken = broken_exporter:Exporter\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "broken")
+    tracing.forget()
+    try:
+        with caplog.at_level(logging.WARNING), tracing.ending("commit", "query", 7, 0, []):
+            pass
+    finally:
+        tracing.use(None)
+    assert "of another version" in caplog.text
 
 
 @pytest.mark.parametrize("work", ["pass", "raise ValueError"])

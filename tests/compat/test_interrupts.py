@@ -27,6 +27,8 @@ OURS = re.compile(r"ottla(\..*)?|asyncio|py\.warnings")
 PATIENCE_S = 60.0
 MOST_LINES = 300
 """More than a call has: one that never comes to its end fails the test."""
+EACH = 10
+"""How many records a partition has."""
 
 
 class InterruptAt:
@@ -59,7 +61,7 @@ class InterruptAt:
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         if frame.f_code is InterruptAt.__exit__.__code__:
             return None
-        if event == self._event and frame.f_globals["__name__"].startswith("ottla."):
+        if event == self._event and frame.f_globals.get("__name__", "").startswith("ottla."):
             self._left -= 1
             if self._left == 0:
                 self._place = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
@@ -117,6 +119,32 @@ def test_an_interrupt_at_any_call_of_a_send_leaves_a_producer_that_sends(
     pytest.fail("the call never came to its end")
 
 
+def test_an_interrupt_at_any_call_of_a_send_leaves_no_batch_that_nobody_sends(
+    broker: Broker, topic: str
+) -> None:
+    with ottla.Producer(broker.bootstrap_servers, linger_ms=1) as producer:
+        producer.send(topic, b"first").result(PATIENCE_S)
+        for number in range(1, MOST_LINES):
+            interrupt = InterruptAt(number, "call")
+            try:
+                with interrupt:
+                    producer.send(topic, b"interrupted")
+            except KeyboardInterrupt:
+                wait_until_sent(producer, interrupt)
+            else:
+                assert number > 10, f"more than {number} functions are called"
+                return
+    pytest.fail("the call never came to its end")
+
+
+def wait_until_sent(producer: "ottla.Producer[Any, Any]", interrupt: InterruptAt) -> None:
+    """Wait until nothing is on its way, without a call that would hasten it."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while producer.metrics()["batches-incomplete"]:
+        assert time.monotonic() < deadline_s, f"interrupted at {interrupt}"
+        time.sleep(0.001)
+
+
 def test_an_interrupt_at_any_line_of_a_transactions_beginning_leaves_none_open(
     broker: Broker, topic: str
 ) -> None:
@@ -134,6 +162,51 @@ def test_an_interrupt_at_any_line_of_a_transactions_beginning_leaves_none_open(
                 assert number > 10, f"it has more than {number} lines"
                 return
     pytest.fail("the call never came to its end")
+
+
+def test_an_interrupt_at_any_call_of_a_poll_loses_no_record(broker: Broker, topic: str) -> None:
+    places = [ottla.TopicPartition(topic, number) for number in range(2)]
+    with ottla.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic(topic, partitions=len(places))
+    with ottla.Producer(broker.bootstrap_servers) as producer:
+        for number in range(EACH * len(places)):
+            producer.send(topic, b"x", partition=number % len(places))
+    servers = broker.bootstrap_servers
+    with (
+        warnings.catch_warnings(),
+        ottla.Consumer(bootstrap_servers=servers, fetch_max_wait_ms=1) as consumer,
+    ):
+        warnings.simplefilter("ignore")  # those of coroutines that could not begin
+        for number in range(1, MOST_LINES):
+            consumer.assign(dict.fromkeys(places, 0))
+            interrupt = InterruptAt(number, "call")
+            seen = read_all(consumer, interrupt, EACH * len(places))
+            if str(interrupt).startswith("Gate.__exit__"):
+                continue  # the call is over, and what it returns is on its way
+            for tp in places:
+                came = [offset for key, offset in seen if key == tp]
+                assert came == list(range(EACH)), f"{tp}, interrupted at {interrupt}"
+            if str(interrupt) == "nowhere":
+                assert number > 10, f"more than {number} functions are called"
+                return
+    pytest.fail("the call never came to its end")
+
+
+def read_all(
+    consumer: "ottla.Consumer[Any, Any]", interrupt: InterruptAt, count: int
+) -> list[tuple[ottla.TopicPartition, int]]:
+    """What comes of so many records, with the second poll interrupted; in its order."""
+    records = list(consumer.poll(PATIENCE_S, max_records=1))
+    try:
+        with interrupt:
+            batch = consumer.poll(PATIENCE_S, max_records=7)
+        records += batch
+    except KeyboardInterrupt:
+        if str(interrupt).startswith("Gate.__exit__"):
+            return []
+    while len(records) < count and (more := consumer.poll(PATIENCE_S)):
+        records += more
+    return [(record.tp, record.offset) for record in records]
 
 
 def test_an_interrupt_ends_the_wait_for_a_broker_that_does_not_answer() -> None:

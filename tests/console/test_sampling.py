@@ -6,6 +6,8 @@ from typing import Any
 import ottla
 from ottla.broker.embedded import Broker
 from ottla.console.sampling import Sampler
+from ottla.errors import ErrorCode
+from ottla.testing import TestBroker
 
 
 def run(test: Any) -> None:
@@ -26,6 +28,24 @@ def test_a_sample_has_topics_groups_and_transactions(
         assert newest.lags[group].total == 2
         assert newest.open_transaction_count is not None
         assert newest.offline_count == newest.under_replicated_count == 0
+
+    run(look())
+
+
+def test_who_may_not_ask_for_the_disks_of_brokers_sees_the_rest() -> None:
+    async def look() -> None:
+        with TestBroker() as broker:
+            broker.produce("orders", "a")
+            denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            broker.faults.fail("DescribeLogDirs", denied, times=None)
+            async with ottla.AsyncAdmin(broker.bootstrap_servers) as admin:
+                sampler = Sampler(admin, 1.0)
+                await sampler.sample()
+        newest = sampler.history.newest
+        assert sampler.trouble == ""
+        assert newest is not None
+        assert newest.topics["orders"].record_count == 1
+        assert newest.size_bytes is None
 
     run(look())
 

@@ -5,6 +5,9 @@ from starlette.testclient import TestClient
 
 import ottla
 from ottla.broker.embedded import Broker
+from ottla.errors import ErrorCode
+from ottla.testing import TestBroker
+from ottla.why.topic import look_at_topic, why_topic
 from tests.console.browsing import wait_for
 from tests.console.conftest import console_of
 
@@ -57,6 +60,25 @@ def test_the_overview_points_to_what_needs_a_look() -> None:
             shown = wait_for(client, "/", "some/group has no members, and 1 record to read")
     assert 'class="badge warn">look at this' in shown
     assert 'href="/groups/show?id=some%2Fgroup"' in shown
+
+
+def test_a_page_is_shown_although_nobody_can_say_why() -> None:
+    with TestBroker() as broker:
+        broker.produce("some-topic", "a")
+        # What a broker does that fails; it is asked for nothing else on this page.
+        broker.faults.fail("DescribeLogDirs", ErrorCode.UNKNOWN_SERVER_ERROR, times=None)
+        with console_of(broker) as client:
+            answer = client.get("/topics/some-topic")
+    assert answer.status_code == 200
+    assert "It could not be looked at: UNKNOWN_SERVER_ERROR" in answer.text
+
+
+def test_a_topic_that_is_read_without_being_allowed_to_ask_for_disks_says_why() -> None:
+    with TestBroker() as broker, ottla.Admin(broker.bootstrap_servers) as admin:
+        broker.produce("some-topic", "a")
+        broker.faults.fail("DescribeLogDirs", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        found = why_topic(look_at_topic(admin, "some-topic"))
+    assert [finding.code for finding in found] == ["nothing"]
 
 
 def test_a_console_goes_on_when_a_broker_does_not_tell_of_itself(

@@ -29,7 +29,7 @@ def door(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) 
         yield Door(kafka, tmp_path_factory.mktemp("certificates"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def admin(door: Door) -> Iterator[ottla.Admin]:
     """The administrator, who may do everything."""
     with ottla.Admin(door.kafka.bootstrap_servers) as admin:

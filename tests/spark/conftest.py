@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 from _pytest.runner import runtestprotocol
 
+from ottla.spark.sink.brokers import close_kept
 from ottla.spark.sink.faults import FOLDER_VARIABLE
+from ottla.spark.source.fetching import close_clients
 from ottla.testing import TestBroker
 from tests.kafka_cluster import OpenBroker
 
@@ -104,6 +106,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
             process.stdin.close()  # the JVM ends with it
         process.wait(TIMEOUT_S / 3)
         del os.environ[FOLDER_VARIABLE]
+
+
+@pytest.fixture(autouse=True)
+def no_task_leaves_a_client() -> Iterator[None]:
+    """Tests do what processes of Spark do, and live on after it."""
+    yield
+    close_clients()
+    close_kept()
 
 
 @pytest.fixture(scope="session")

@@ -150,6 +150,12 @@ def test_a_pipeline_that_lives_and_says_nothing_is_told() -> None:
     assert "/spark.log" in finding.advice
 
 
+def test_a_command_in_advice_can_be_copied_to_a_shell() -> None:
+    (finding,) = findings(pipeline(now="killed", file="/my jobs/shop.py"))
+
+    assert "`ottla pipeline run '/my jobs/shop.py'`" in finding.advice
+
+
 def test_a_batch_under_way_is_no_news_while_the_pipeline_runs() -> None:
     name = Names("shop.revenue").participant("worker", 0)
     step = StepSight(

@@ -117,3 +117,14 @@ def test_a_size_that_cannot_be_is_refused_when_a_large_answer_is_expected(size: 
     read(reader, framed(bytes(500_000)))
     with pytest.raises(WireError, match="the limit is"):
         read(reader, size + b"nonsense")
+
+
+def test_a_large_answer_that_nobody_views_leaves_its_buffer_to_the_next_one() -> None:
+    reader = AnswerReader(scratch_buffer(), LIMIT, ViewedBuffers())
+    large = framed(bytes(500_000))
+    read(reader, large)
+    places = set()
+    for _ in range(3):
+        places.add(id(reader.get_buffer().obj))
+        read(reader, large)
+    assert len(places) == 1

@@ -1,18 +1,27 @@
 """What the overview says one should look at, and the numbers that only a broker can tell."""
 
+import threading
 from collections import deque
 from datetime import timedelta
+from socketserver import BaseRequestHandler, TCPServer
 from typing import Any
 
 import pytest
 
+from ottla import measures
 from ottla.broker.meters import BOUNDS_S
 from ottla.client.admin.lag import GroupLag, PartitionLag
 from ottla.console.attention import LASTING_S, MAX_NOTES, Note, attention
-from ottla.console.broker_numbers import BrokerNumbers, p99_ms, parsed
+from ottla.console.broker_numbers import (
+    BrokerNumbers,
+    NumbersError,
+    p99_ms,
+    parsed,
+    read_numbers,
+)
 from ottla.console.history import FolderSample, History, Sample, TopicSample
 from ottla.console.rendering import coded
-from ottla.console.why import LONG_LOOK_MS, SHORT_LOOK_MS, earlier_look
+from ottla.console.why import LONG_LOOK_MS, OLDEST_LOOK_MS, SHORT_LOOK_MS, earlier_look
 from ottla.model import TopicPartition
 from ottla.why.sight import Sight
 from tests.group_sights import NOW_MS, sight, story
@@ -68,7 +77,7 @@ def test_what_does_not_work_comes_before_what_waits() -> None:
 
     assert [note.kind for note in found] == ["bad", "bad", "warn", "warn"]
     assert found[0].text.startswith("orders: 2 of 3 partitions offline")
-    assert "512.0 MiB of 100.0 GiB" in found[1].text
+    assert "512 MiB of 100 GiB" in found[1].text
     assert "kitchen has no members, and 7 records to read" in found[2].text
     assert (found[3].path, found[3].subject) == ("/transactions/show", "till")
 
@@ -149,6 +158,33 @@ def test_numbers_are_read_from_a_page_for_prometheus() -> None:
     assert parsed("not such a page") == BrokerNumbers()
 
 
+class Stranger(BaseRequestHandler):
+    """Listens, and does not speak HTTP, or tells numbers that are none."""
+
+    answer = b""
+
+    def handle(self) -> None:
+        self.request.recv(1024)
+        self.request.sendall(self.answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-Stranger\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\n" + f'{measures.BYTES_IN.name}{{topic="a"}} +Inf\n'.encode(),
+    ],
+)
+def test_a_page_that_is_none_is_said_to_be_none(answer: bytes) -> None:
+    handler = type("Answering", (Stranger,), {"answer": answer})
+    with TCPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(NumbersError, match="does not tell how the broker does"):
+            read_numbers(f"http://127.0.0.1:{server.server_address[1]}/metrics")
+        thread.join()
+
+
 def test_the_slowest_of_a_hundred_is_of_the_requests_in_between() -> None:
     before, now = parsed(page(fast=10, slow=50)), parsed(page(fast=1_010, slow=50))
 
@@ -174,6 +210,19 @@ def test_looks_are_compared_once_they_are_far_enough_apart() -> None:
     for step in range(100):
         earlier_look(looks, sight(seen_ms=NOW_MS + LONG_LOOK_MS + step * SHORT_LOOK_MS))
     assert len(looks) <= LONG_LOOK_MS // SHORT_LOOK_MS + 2
+
+
+@pytest.mark.parametrize("later_ms", [OLDEST_LOOK_MS + 1, -3_600_000])
+def test_a_look_of_another_day_and_one_before_the_clock_was_set_are_not_compared(
+    later_ms: int,
+) -> None:
+    looks: deque[Sight] = deque()
+    earlier_look(looks, sight(seen_ms=NOW_MS, told=story()))
+    now = sight(seen_ms=NOW_MS + later_ms, told=story())
+
+    assert earlier_look(looks, now) is None
+    soon = sight(seen_ms=now.seen_ms + SHORT_LOOK_MS, told=story())
+    assert earlier_look(looks, soon) is now
 
 
 def test_commands_in_advice_are_code_and_names_are_escaped() -> None:

@@ -17,7 +17,7 @@ def test_numbers_have_commas_and_small_ones_a_point(value: float | None, text: s
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, words.NOTHING), (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (3.4e15, "3.0 PiB")],
+    [(None, words.NOTHING), (0, "0 B"), (1023.2, "1023 B"), (1024, "1.0 KiB"), (1.5e8, "143 MiB")],
 )
 def test_sizes_have_the_largest_unit_that_fits(value: float | None, text: str) -> None:
     assert words.size(value) == text

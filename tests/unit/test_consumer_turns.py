@@ -68,8 +68,6 @@ class Half:
         assert waits, "who gives up partitions cannot commit again"
         self.committed.append(offsets)
 
-    def auto_committed(self, offsets: Mapping[TopicPartition, Any]) -> None: ...
-
 
 class Table:
     """A store of offsets that fails at first."""

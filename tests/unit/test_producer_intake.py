@@ -121,3 +121,18 @@ def test_a_topic_may_grow_or_be_made_anew_while_a_partitioner_thinks(
     routes, route = laid(sleeping_core(partitioner=last), before)
     found.append(routes)
     assert route.line_for(None, b"value", SIZE_BYTES).partition == before - 1
+
+
+def test_who_is_interrupted_while_he_waits_for_room_keeps_nobody_in_a_hurry() -> None:
+    core = sleeping_core(buffer_memory=200, batch_size=100, max_block_ms=1)
+    _, route = laid(core, 1)
+    put(core, route, b"first")
+    core.pump._is_awake = False  # it had its turn
+
+    def interrupted(act: Callable[[], object]) -> None:
+        raise KeyboardInterrupt
+
+    core.pump._call_soon = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        core.intake.put(route, (0, None, b"second", ()), 100, 0)
+    assert core.sender.hurry_count == 0

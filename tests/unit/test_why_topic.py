@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from ottla.errors import BrokerError, ErrorCode, NotFoundError
+from ottla.errors import BrokerError, DeadlineError, ErrorCode, NotFoundError, OttlaError
 from ottla.why.suggesting import suggest
 from ottla.why.topic_waits import FullFolder, is_nearly_full, waits
 
@@ -50,9 +50,12 @@ def test_a_name_that_does_not_exist_is_met_with_those_that_are_like_it() -> None
     assert error.__notes__ == ["is it one of these? kitchen"]
 
 
-def test_names_that_cannot_be_had_are_no_second_error() -> None:
+@pytest.mark.parametrize(
+    "reason", [BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), DeadlineError("it is slow")]
+)
+def test_names_that_cannot_be_had_are_no_second_error(reason: OttlaError) -> None:
     def names() -> Iterable[str]:
-        raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        raise reason
 
     error = refused()
     suggest(error, "kitchn", names)

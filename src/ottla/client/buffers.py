@@ -89,6 +89,7 @@ class AnswerReader(FrameReader):
         if self._partial is None:
             if not self._expects_large:
                 return self._scratch
+            self._last_buffer = None  # it may be free by now, and is the next one then
             self._partial = self._buffers.take(self._buffers.trusted_bytes)
             self._filled_bytes, self._frame_bytes = 0, 0
             self._room_bytes = self._buffers.trusted_bytes

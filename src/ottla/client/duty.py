@@ -57,7 +57,7 @@ class Duty:
             return
         try:
             due_s = self._work()
-        except Exception as error:
+        except Exception as error:  # told by `run`: a turn has nobody to raise it to
             self._over.set_exception(error)
         else:
             self._plan(due_s)

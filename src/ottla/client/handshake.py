@@ -13,7 +13,7 @@ from ottla.client.config import ClientConfig
 from ottla.client.connection import Connection
 from ottla.client.sasl import NONCE_BYTES, conversation
 from ottla.client.versions import BrokerVersions, fallback_version
-from ottla.errors import CredentialsError, ErrorCode, raise_for_code
+from ottla.errors import ConnectError, CredentialsError, ErrorCode, raise_for_code
 from ottla.ports import Entropy
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.sasl_authenticate import (
@@ -100,11 +100,15 @@ async def _token(config: ClientConfig) -> str:
     source = config.sasl_oauth_token
     if source is None or config.sasl_mechanism != "OAUTHBEARER":
         return ""
-    if inspect.iscoroutinefunction(source):
-        token = await source()
-    else:
-        token = await asyncio.get_running_loop().run_in_executor(None, source)
-        if inspect.isawaitable(token):
-            token = await token
-    assert isinstance(token, str), f"sasl_oauth_token returned {type(token).__name__}, not str"
+    try:
+        if inspect.iscoroutinefunction(source):
+            token = await source()
+        else:
+            token = await asyncio.get_running_loop().run_in_executor(None, source)
+            if inspect.isawaitable(token):
+                token = await token
+    except Exception as error:  # whatever it is, it may be better next time, and is told
+        raise ConnectError(f"sasl_oauth_token failed: {type(error).__name__}: {error}") from error
+    if not isinstance(token, str):
+        raise ConnectError(f"sasl_oauth_token returned {type(token).__name__}, not str")
     return token

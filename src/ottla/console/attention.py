@@ -10,13 +10,10 @@ from datetime import timedelta
 from typing import Final
 
 from ottla.client.admin.lag import GroupLag
-from ottla.console.history import History, Sample
+from ottla.console.history import LATE, History, Sample
 from ottla.console.words import number, size, span
 from ottla.quantities import counted
 from ottla.why.topic_waits import is_nearly_full
-
-LATE: Final = timedelta(minutes=1)
-"""A group with members that is farther behind is worth a look."""
 
 LASTING_S: Final = 15.0
 """A rebalance takes less, if all goes well."""

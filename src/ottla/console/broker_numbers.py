@@ -8,8 +8,8 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Final
-from urllib.error import URLError
 from urllib.request import urlopen
 
 from ottla import measures
@@ -50,12 +50,12 @@ def read_numbers(url: str) -> BrokerNumbers:
     """Ask a broker's page; blocks.
 
     Raises:
-        NumbersError: It does not answer.
+        NumbersError: It does not answer, or with something else.
     """
     try:
         with urlopen(url, timeout=TIMEOUT_S) as page:
             return parsed(page.read(MAX_PAGE_BYTES).decode("utf-8", "replace"))
-    except (URLError, OSError, ValueError) as error:
+    except (OSError, HTTPException, ValueError, OverflowError) as error:
         raise NumbersError(f"{url} does not tell how the broker does: {error}") from error
 
 

@@ -6,6 +6,7 @@ Pure: samples go in, numbers come out.  There are at most `MAX_SAMPLES`; the old
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import pairwise
 from typing import Final
 
@@ -14,6 +15,9 @@ from ottla.client.admin.lag import GroupLag
 from ottla.console.broker_numbers import BrokerNumbers, p99_ms
 
 MAX_SAMPLES: Final = 450
+
+LATE: Final = timedelta(minutes=1)
+"""A group that is farther behind, or a transaction that is open for longer, is worth a look."""
 
 _RATE_SAMPLES: Final = 5
 """A rate is taken over so many samples: one alone would jump about."""
@@ -64,7 +68,7 @@ class Sample:
     open_transaction_count: int | None = None
     """None where the cluster does not tell."""
     late_transactions: tuple[str, ...] = ()
-    """The ids of those that are open for long."""
+    """The ids of those that are open for longer than `LATE`; not all, where there are many."""
     folders: tuple[FolderSample, ...] = ()
     """Where the cluster tells how large its disks are."""
     numbers: BrokerNumbers | None = None

@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from typing import Final
 
 from ottla.client.admin.admin import AsyncAdmin
@@ -19,9 +18,10 @@ from ottla.client.admin.groups import GroupListing
 from ottla.client.admin.lag import GroupLag
 from ottla.client.admin.topics import TopicInfo
 from ottla.console.broker_numbers import BrokerNumbers, NumbersError, read_numbers
-from ottla.console.history import FolderSample, History, Sample, TopicSample
+from ottla.console.history import LATE, FolderSample, History, Sample, TopicSample
 from ottla.console.words import kept
-from ottla.errors import NotFoundError, OttlaError, UnsupportedError
+from ottla.errors import DeniedError, NotFoundError, OttlaError, UnsupportedError
+from ottla.why.owners import UNENDED
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +30,6 @@ MAX_GROUPS: Final = 100
 
 _REST: Final = 10
 MAX_REST_S: Final = 30.0
-UNENDED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
-LATE: Final = timedelta(minutes=1)
-"""A transaction that is open for longer is worth a look."""
-
 MAX_LATE: Final = 20
 Folders = Mapping[int, Sequence[LogDirInfo]]
 
@@ -122,7 +118,7 @@ class Sampler:
     async def _folders(self) -> Folders | None:
         try:
             return await self._admin.describe_log_dirs()
-        except UnsupportedError:
+        except (DeniedError, UnsupportedError):
             return None
 
     async def _numbers(self) -> BrokerNumbers | None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from ottla.client.admin.admin import Admin
 from ottla.client.consumer.consumer import Consumer
 from ottla.console.settings import ConsoleSettings
+from ottla.errors import OttlaError
 from ottla.pipeline.state import StateFolder, state_dir
 from ottla.why import pipeline_waits, transaction_waits
 from ottla.why.access import Access
@@ -27,6 +28,8 @@ MAX_KEPT: Final = 200
 SHORT_LOOK_MS: Final = 1_000
 LONG_LOOK_MS: Final = 10_000
 """Looks are compared over so long; consumers that commit by themselves do so every five seconds."""
+OLDEST_LOOK_MS: Final = 120_000
+"""A page that is open is renewed more often than that, however large the cluster."""
 
 Findings = list[Finding]
 
@@ -81,7 +84,11 @@ class Advisor:
         async with self._looking:
             kept = self._kept.get((kind, name))
             if kept is None or kept[0] < count:
-                kept = self._kept[kind, name] = count, await asyncio.to_thread(why, name)
+                try:
+                    found = await asyncio.to_thread(why, name)
+                except OttlaError as error:  # what else the page has is still of use
+                    found = [Finding(code="not_seen", text=f"It could not be looked at: {error}.")]
+                kept = self._kept[kind, name] = count, found
             self._kept.move_to_end((kind, name))
             if len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
@@ -103,6 +110,9 @@ class Advisor:
 
 def earlier_look(looks: deque[Sight], now: Sight) -> Sight | None:
     """The look to compare with, if there is one that is old enough; keeps `now` for later."""
+    # One of another day says little about now, and one of the future that the clock was set.
+    while looks and not 0 <= now.seen_ms - looks[0].seen_ms <= OLDEST_LOOK_MS:
+        looks.popleft()
     while len(looks) > 1 and now.seen_ms - looks[1].seen_ms >= LONG_LOOK_MS:
         looks.popleft()
     if not looks or now.seen_ms - looks[-1].seen_ms >= SHORT_LOOK_MS:

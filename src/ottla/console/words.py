@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-NOTHING: Final = "\N{EN DASH}"
+from ottla.quantities import human_size
 
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+NOTHING: Final = "\N{EN DASH}"
 
 
 def number(value: float | None) -> str:
@@ -19,14 +19,7 @@ def number(value: float | None) -> str:
 
 def size(value: float | None) -> str:
     """3_400_000 -> "3.2 MiB"."""
-    if value is None:
-        return NOTHING
-    amount = float(value)
-    for unit in _UNITS[:-1]:
-        if abs(amount) < 1024:
-            return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} {_UNITS[-1]}"
+    return NOTHING if value is None else human_size(value)
 
 
 def span(value: timedelta | float | None) -> str:

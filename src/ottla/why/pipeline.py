@@ -1,12 +1,13 @@
 """What a pipeline waits for: looks at what this machine knows of it, and what the brokers know."""
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ottla.errors import NotFoundError
 from ottla.pipeline.state import RUNNING, State, StateFolder, UnknownPipelineError
 from ottla.spark.sink.decisions import TOPIC_PREFIX, Names
 from ottla.why.access import Access
+from ottla.why.owners import UNENDED
 from ottla.why.pipeline_waits import PipelineSight, StepSight
 from ottla.why.sinks import look_at_sink
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
     from ottla.client.admin.lag import GroupLag
     from ottla.client.admin.transactions import TransactionInfo
-
-_UNENDED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 def seen_here(folder: StateFolder) -> tuple[State | None, str | None]:
@@ -75,7 +74,7 @@ def _lag(admin: "Admin", group_id: str) -> "GroupLag | None":
 def _open_of(admin: "Admin", names: Names) -> "list[TransactionInfo]":
     """The transactions of a sink that have not ended, its driver's among them."""
     found = []
-    for listing in admin.list_transactions(states=_UNENDED):
+    for listing in admin.list_transactions(states=UNENDED):
         name = listing.transactional_id
         if name != names.coordinator and not names.is_participant(name):
             continue

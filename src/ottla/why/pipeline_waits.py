@@ -93,7 +93,7 @@ class PipelineSight:
     @property
     def start(self) -> str:
         """The command that starts it again."""
-        file = "FILE" if self.state is None or not self.state.file else self.state.file
+        file = "FILE" if self.state is None or not self.state.file else quote(self.state.file)
         return f"`ottla pipeline run {file}`"
 
     def progress_of(self, step: str) -> "StepProgress | None":
@@ -155,7 +155,7 @@ def _run(sight: PipelineSight) -> Iterator[Finding]:
             code="silent",
             text=f"Its process {state.pid} lives, and has not said how it does for {ago}.",
             advice=f"Spark may be starting, or hang: look at {sight.log_file}. "
-            f"`ottla pipeline stop {sight.name}` stops it.",
+            f"`ottla pipeline stop {quote(sight.name)}` stops it.",
             since_ms=state.updated_ms,
         )
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ottla.errors import NotFoundError, UnsupportedError
+from ottla.errors import DeniedError, NotFoundError, UnsupportedError
 from ottla.model import TopicPartition
 from ottla.values import dataclass
 from ottla.why.findings import Finding
@@ -87,10 +87,13 @@ def _held_partitions(admin: "Admin", stable: Offsets, ends: Offsets) -> list[Hel
 
 
 def _full_folders(admin: "Admin", topic: str) -> Iterable[FullFolder]:
-    """Folders with partitions of the topic that have no room left, or hardly any."""
+    """Folders with partitions of the topic that have no room left, or hardly any.
+
+    Who may read a topic need not be allowed to ask for that: then nothing is said of it.
+    """
     try:
         brokers = admin.describe_log_dirs()
-    except UnsupportedError:
+    except (DeniedError, UnsupportedError):
         return
     for broker_id, folders in brokers.items():
         for folder in folders:

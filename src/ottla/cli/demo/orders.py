@@ -82,7 +82,7 @@ class Generator:
         self._random = random.Random(seed)
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._work, name="orders", daemon=True)
-        self.failure: BaseException | None = None
+        self._failure: BaseException | None = None
 
     def start(self) -> None:
         self._thread.start()
@@ -91,9 +91,13 @@ class Generator:
         """Stop, and return when everything that was written is acknowledged."""
         self._end.set()
         self._thread.join()
-        if self.failure is not None:
-            raise self.failure
+        self.check()
         self._producer.flush()
+
+    def check(self) -> None:
+        """Raise what ended the orders, if they ended by themselves."""
+        if self._failure is not None:
+            raise self._failure
 
     def say_what_time_it_is(self, at_ms: int) -> None:
         """Let event time pass, so that all windows close; write it when everything is read."""
@@ -113,7 +117,7 @@ class Generator:
                     self.write_one(time.time_ns() // 1_000_000)
                 due_s += TICK_S
         except BaseException as error:
-            self.failure = error  # raised by stop()
+            self._failure = error  # for `check`: nobody waits for this thread
 
     def write_one(self, at_ms: int) -> None:
         """Write one record, usually an order that can be read."""

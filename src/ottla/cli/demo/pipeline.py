@@ -153,6 +153,7 @@ class _Story:
         pause, deadline_s = threading.Event(), time.monotonic() + PATIENCE_S
         while not is_done():
             self._runs[-1].check()
+            self._generator.check()
             if time.monotonic() >= deadline_s:
                 raise DriverError(f"the pipeline made no progress in {PATIENCE_S:.0f} s")
             self._shown.show(self._figures())

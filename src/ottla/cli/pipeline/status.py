@@ -2,6 +2,7 @@
 
 import os
 import time
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,25 +11,30 @@ from ottla.cli.output import Output, format_option, verbose_option
 from ottla.cli.pipeline.shown import lines_of
 from ottla.quantities import about
 
+if TYPE_CHECKING:
+    from ottla.pipeline.state import StateFolder
+
 
 @click.command("status")
-@click.argument("name", metavar="PIPELINE", shell_complete=pipelines)
+@click.argument("name", metavar="[PIPELINE]", required=False, shell_complete=pipelines)
 @verbose_option
 @format_option
 @click.pass_obj
-def command(output: Output, name: str) -> None:
+def command(output: Output, name: str | None) -> None:
     """Show how far a pipeline has come.
 
-    Figures are of its current run, or of its last.
+    Figures are of its current run, or of its last. The name may be left out where there is only one
+    pipeline.
 
     \b
     Examples:
+      ottla pipeline status
       ottla pipeline status shop
       ottla pipeline status shop -o json
     """
     from ottla.pipeline.state import StateFolder, state_dir
 
-    folder = StateFolder(state_dir(os.environ), name)
+    folder = StateFolder(state_dir(os.environ), name) if name else _only_one()
     state, now = folder.seen()
     if output.is_json:
         output.json_line(
@@ -56,3 +62,15 @@ def command(output: Output, name: str) -> None:
         click.echo(f"  {line}")
     click.echo(f"checkpoint {state.checkpoint}")
     click.echo(f"Spark's log {folder.log_file}")
+
+
+def _only_one() -> "StateFolder":
+    from ottla.pipeline.state import UnknownPipelineError, all_folders, state_dir
+
+    folders = all_folders(state_dir(os.environ))
+    if not folders:
+        raise UnknownPipelineError("no pipeline ever ran here")
+    if len(folders) > 1:
+        names = ", ".join(folder.path.name for folder in folders)
+        raise click.UsageError(f"there is more than one pipeline, name one of {names}")
+    return folders[0]

@@ -8,7 +8,7 @@ import click
 
 from ottla.cli.connection import Connection, connection_options
 from ottla.cli.output import Output, format_option, verbose_option
-from ottla.errors import UnknownTopicError, UnsupportedError
+from ottla.errors import DeniedError, UnknownTopicError, UnsupportedError
 from ottla.model import TopicPartition
 from ottla.quantities import Duration, Size
 
@@ -72,10 +72,10 @@ def facts_of(topic: "TopicInfo", sizes: Mapping[TopicPartition, int] | None) -> 
 
 
 def sizes_or_none(admin: "Admin") -> dict[TopicPartition, int] | None:
-    """Bytes of every partition, at its largest replica; None where the broker cannot tell."""
+    """Bytes of every partition, at its largest replica; None where the broker does not tell."""
     try:
         folders = admin.describe_log_dirs()
-    except UnsupportedError:
+    except (DeniedError, UnsupportedError):
         return None
     sizes: dict[TopicPartition, int] = {}
     for of_broker in folders.values():

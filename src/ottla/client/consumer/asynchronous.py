@@ -236,8 +236,12 @@ class AsyncConsumer(Face[K, V]):
         await self._end(is_clean=False, timeout_s=timeout)
 
     async def __aenter__(self) -> Self:
-        await self._driver.run_async(self._reading.core.connect())
-        await self._begin()
+        try:
+            await self.connect()
+            await self._begin()
+        except BaseException as error:
+            await self._leave(error)  # nobody else will
+            raise
         return self
 
     async def __aexit__(

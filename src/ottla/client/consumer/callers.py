@@ -84,9 +84,14 @@ class BlockingCaller:
         raise MisuseError("a listener of a blocking Consumer must not be async; use AsyncConsumer")
 
     def ring(self) -> None:
-        if not self._is_rung:
+        if self._is_rung:
+            return
+        try:
             self._is_rung = True
             self._bell.put(None)
+        except BaseException:
+            self._bell.put(None)  # an interrupt came between the two; once too often does no harm
+            raise
 
     def who(self) -> object:
         return threading.get_ident()

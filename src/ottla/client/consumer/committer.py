@@ -10,7 +10,14 @@ from collections.abc import Callable, Collection, Mapping
 from ottla.client.engine import Engine
 from ottla.client.records import GroupMetadata, OffsetAndMetadata
 from ottla.client.targets import group
-from ottla.errors import BrokerError, CommitFailedError, ErrorCode, OttlaError, exception_for
+from ottla.errors import (
+    BrokerError,
+    CommitFailedError,
+    ErrorCode,
+    OttlaError,
+    RetriableError,
+    exception_for,
+)
 from ottla.model import TopicPartition
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -92,7 +99,9 @@ class Committer:
                 if part.error_code != ErrorCode.NONE:
                     tp = TopicPartition(topic.name, part.partition_index)
                     error = self._refusal(part.error_code, tp, who)
-                    raise _to_be_repeated(tp) if waits and error.code in _UNSETTLED else error
+                    if waits and error.code in _UNSETTLED:
+                        raise RetriableError(error.number, error.detail)
+                    raise error
 
     def _check_assigned(self, offsets: Offsets, who: GroupMetadata) -> None:
         """The group was shared out anew since: what is another's now is not ours to commit."""
@@ -109,7 +118,7 @@ class Committer:
         code = ErrorCode.of(number)
         if code in _OUTDATED and self._identity() != who:
             # We have moved on meanwhile: it says nothing of who we are now.
-            return _to_be_repeated(tp)
+            return RetriableError(code, f"commit of {tp}")
         if code in _GONE:
             error: BrokerError = CommitFailedError(
                 code,
@@ -121,10 +130,6 @@ class Committer:
             error = exception_for(number, f"commit of {tp}")
         self._hear(error)
         return error
-
-
-def _to_be_repeated(tp: TopicPartition) -> BrokerError:
-    return exception_for(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"commit of {tp}")
 
 
 def _request(who: GroupMetadata, offsets: Offsets) -> OffsetCommitRequest:

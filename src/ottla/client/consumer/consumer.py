@@ -249,8 +249,12 @@ class Consumer(Face[K, V]):
         drive(self._end(is_clean=False, timeout_s=timeout))
 
     def __enter__(self) -> Self:
-        self._driver.run_blocking(self._reading.core.connect())
-        self._begin()
+        try:
+            self.connect()
+            self._begin()
+        except BaseException as error:
+            drive(self._leave(error))  # nobody else will
+            raise
         return self
 
     def __exit__(

@@ -6,6 +6,7 @@ errors) and `Presence` (when he polled).
 
 import asyncio
 import logging
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ottla.client.consumer.classic_group import ClassicGroup
@@ -47,7 +48,10 @@ class Core:
         self.lookups = Lookups(engine, is_committed_only=config.is_committed_only)
         self._bell = bell
         self._processed = processed
-        self._auto_committed: Offsets = {}
+        self._passed: dict[TopicPartition, OffsetAndMetadata] = {}
+        """What was processed and needs no commit any more: it, or one beyond it, was committed."""
+        self._committing: list[dict[TopicPartition, OffsetAndMetadata]] = []
+        """The same of commits that are under way, in their order."""
         self._membership: Membership | None = None
         self._member_task: asyncio.Task[None] | None = None
         self._fetcher: Fetcher | None = None
@@ -180,31 +184,37 @@ class Core:
     ) -> None:
         """Commit, in the order of calls; see `Committer.commit`.
 
-        No automatic commit goes back behind it: what the program says counts.
+        What is processed by now is not committed automatically behind it: what the program says
+        counts.
         """
-        processed = self._processed()
-        passed = [
-            tp for tp in offsets.keys() & processed if processed[tp].offset <= offsets[tp].offset
-        ]
-        self.auto_committed({tp: processed[tp] for tp in passed})
-        try:
-            await self._commit(offsets, timeout_ms, waits=waits)
-        except BaseException:
-            self._auto_committed = {
-                tp: at for tp, at in self._auto_committed.items() if tp not in passed
-            }
-            raise
+        passed = {
+            tp: at
+            for tp, at in self._processed().items()
+            if tp in offsets and at.offset <= offsets[tp].offset
+        }
+        await self._commit(offsets, passed, timeout_ms, waits=waits)
 
     async def _commit(
-        self, offsets: Offsets, timeout_ms: int | None = None, *, waits: bool = False
+        self,
+        offsets: Offsets,
+        passed: dict[TopicPartition, OffsetAndMetadata],
+        timeout_ms: int | None = None,
+        *,
+        waits: bool = False,
     ) -> None:
+        """Commit `offsets`; then what was `passed` needs no commit any more."""
         if self.config.group_id is None:
             raise MisuseError("there is no group to commit for: set group_id")
         await self.start()
         assert self._committer is not None
         assert self._membership is not None
         self._membership.check_membership()
-        await self._committer.commit(offsets, timeout_ms, waits=waits)
+        self._committing.append(passed)
+        try:
+            await self._committer.commit(offsets, timeout_ms, waits=waits)
+            self._passed.update(passed)
+        finally:
+            self._committing.remove(passed)
 
     async def committed(
         self, partitions: Iterable[TopicPartition]
@@ -217,26 +227,23 @@ class Core:
     async def _commit_for_ever(self) -> None:
         while True:
             await asyncio.sleep(max(self.config.auto_commit_interval_ms, 1) / 1000)
+            assigned = self.shelf.assigned
+            passed = ChainMap(*reversed(self._committing), self._passed)
             offsets = {
                 tp: at
                 for tp, at in self._processed().items()
-                if self._auto_committed.get(tp) != at and tp in self.shelf.assigned
+                if tp in assigned and passed.get(tp) != at
             }
             if not offsets:
                 continue
             try:
-                await self._commit(offsets)
+                await self._commit(offsets, offsets)
             except OttlaError as error:
                 self.engine.check_open()
                 log.warning("auto commit failed: %s", error)
                 continue
-            self.auto_committed(offsets)
             if self.config.interceptors:
                 self.mailbox.put(Committed(offsets))
-
-    def auto_committed(self, offsets: Offsets) -> None:
-        """These need no other commit."""
-        self._auto_committed = {**self._auto_committed, **offsets}
 
     # The end.
 

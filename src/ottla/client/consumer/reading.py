@@ -30,6 +30,7 @@ from ottla.client.records import (
     Offsets,
     Serdes,
     Source,
+    Span,
     as_partitions,
     offsets_of,
 )
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Spans = Mapping[TopicPartition, Span]
 Place = int | datetime | timedelta | Literal["beginning", "end", "committed"]
 
 ARROW_RECORDS: Final = 100_000
 """How many records an Arrow poll returns, if nobody says otherwise."""
+_CONSUMED: Final = "records-consumed-total"
 _WAKE_INTERVAL_MS: Final = 1_000
 _MAX_WAIT_S: Final = 3_600.0
 _ALIVE: Final["weakref.WeakSet[Reading]"] = weakref.WeakSet()
@@ -104,19 +107,18 @@ class Reading:
             await self._begin()
             deadline_s = self._deadline(timeout_s)
             while await self._something(deadline_s):
+                spans: Spans = {}
                 try:
                     taken = self._shelf.take_batches(limit)
-                finally:
+                    spans = taken.spans
                     self._tell_room()
-                if taken.parts:
-                    try:
+                    if taken.parts:
                         rows = arrow_batch(taken, schema)
-                    except OttlaError:
-                        self._shelf.give_back(taken.spans)
-                        self._wake()
-                        raise
-                    self._count(rows.num_rows)
-                    return self.turns.intercepted_arrow(rows)
+                        self.core.engine.metrics.count(_CONSUMED, rows.num_rows)
+                        return self.turns.intercepted_arrow(rows)
+                except BaseException:
+                    self._give_back(spans)
+                    raise
         return None
 
     async def next_cursor(self) -> Cursor | None:
@@ -156,17 +158,26 @@ class Reading:
 
     async def _next_batch(self, deadline_s: float, limit: int) -> Batch[Any, Any] | None:
         while await self._something(deadline_s):
+            spans: Spans = {}
             try:
                 taken = self._shelf.take(limit)
-            finally:
+                spans = taken.spans
                 self._tell_room()
-            if taken.records:
-                batch: Batch[Any, Any] = Batch(
-                    taken.records, taken.spans, serdes=self._serdes, source=self._source
-                )
-                self._count(len(batch))
-                return self.turns.intercepted(batch)
+                if taken.records:
+                    batch: Batch[Any, Any] = Batch(
+                        taken.records, spans, serdes=self._serdes, source=self._source
+                    )
+                    self.core.engine.metrics.count(_CONSUMED, len(taken.records))
+                    return self.turns.intercepted(batch)
+            except BaseException:
+                self._give_back(spans)
+                raise
         return None
+
+    def _give_back(self, spans: Spans) -> None:
+        """An error, or an interrupt: what was taken from the shelf will not be seen."""
+        self._shelf.give_back(spans)
+        self._wake()
 
     async def _something(self, deadline_s: float) -> bool:
         """Wait for records, and take our turns meanwhile; False when time is up, or we stop."""
@@ -194,9 +205,6 @@ class Reading:
         if self._shelf.has_room:
             self._shelf.has_room = False
             self._refill()
-
-    def _count(self, record_count: int) -> None:
-        self.core.engine.metrics.count("records-consumed-total", record_count)
 
     def _deadline(self, timeout_s: float) -> float:
         return self.caller.time_s() + min(max(timeout_s, 0.0), _MAX_WAIT_S)

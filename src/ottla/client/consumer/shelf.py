@@ -41,6 +41,8 @@ class Shelf:
         self.has_room = False
         """There is room again, or a trouble is out of the way: worth telling the I/O thread."""
         self._was_full = False
+        self._served: Partition | None = None
+        """Of which records are taken now."""
 
     # Who is assigned.
 
@@ -155,8 +157,18 @@ class Shelf:
                 out first.
         """
         taken = Taken([], {})
+        try:
+            self._take(taken, max_records)
+        except BaseException as error:
+            self._undo(taken.spans, error)
+            raise
+        return taken
+
+    def _take(self, taken: Taken, max_records: int) -> None:
         records = taken.records
         for partition in self._round():
+            if not self._serve(partition):
+                continue
             while len(records) < max_records:
                 if (chunk := self._front(partition, records)) is None:
                     break
@@ -165,7 +177,7 @@ class Shelf:
                 except BatchError:
                     if not records:
                         raise
-                    return taken  # it will be raised when it comes first
+                    return  # it will be raised when it comes first
                 if more is not None:
                     records += more
                     self._advance(partition, chunk, more[-1].leader_epoch, taken.spans)
@@ -173,13 +185,22 @@ class Shelf:
                     self._advance(partition, chunk, _epoch_of(partition), None)
             if len(records) == max_records:
                 break
-        return taken
 
     def take_batches(self, max_records: int) -> TakenBatches:
         """As `take`, without making an object of each record."""
         taken = TakenBatches([], {})
+        try:
+            self._take_batches(taken, max_records)
+        except BaseException as error:
+            self._undo(taken.spans, error)
+            raise
+        return taken
+
+    def _take_batches(self, taken: TakenBatches, max_records: int) -> None:
         left = max_records
         for partition in self._round():
+            if not self._serve(partition):
+                continue
             mine: list[Part] = []
             while left > 0 and (chunk := self._front(partition, taken.parts or mine)) is not None:
                 parts: list[Part] = []
@@ -198,7 +219,6 @@ class Shelf:
                 taken.parts.append((partition.tp, mine))
             if left <= 0:
                 break
-        return taken
 
     def give_back(self, spans: Mapping[TopicPartition, Span]) -> None:
         """Nobody has seen what was taken: whoever asks next finds it where it was."""
@@ -207,20 +227,37 @@ class Shelf:
                 if (partition := self._partitions.get(tp)) is not None:
                     partition.seek(span.start_offset)
 
-    def _round(self) -> Iterator[Partition]:
-        """Each partition that has something, once; who was served goes to the end."""
+    def _undo(self, spans: Mapping[TopicPartition, Span], error: BaseException) -> None:
+        """Nobody will see what was taken before an interrupt: let it be found again."""
+        if isinstance(error, OttlaError):
+            return  # it stands where there is nothing to take
         with self.lock:
-            turns = list(self._turns)
-        for partition in turns:
+            served = self._served
+            if served is not None and served.tp not in spans and served.need is Need.NOTHING:
+                served.seek(served.told_offset)
+            self.give_back(spans)
+            for partition in self._partitions.values():
+                if partition.chunks or partition.trouble:
+                    self._give_turn(partition)  # it may have been between two places
+
+    def _round(self) -> list[Partition]:
+        """All whose turn may come, in their order."""
+        # No generator: one that is given up swallows an interrupt that comes right then.
+        with self.lock:
+            self._served = None
+            return list(self._turns)
+
+    def _serve(self, partition: Partition) -> bool:
+        """Whether a partition has something; then it has its turn, and goes to the end."""
+        with self.lock:
             if not partition.has_something:
-                with self.lock:
-                    if not (partition.chunks or partition.trouble):
-                        self._drop_turn(partition)
-                continue
-            with self.lock:
-                self._drop_turn(partition)
-                self._turns.append(partition)
-            yield partition
+                if not (partition.chunks or partition.trouble):
+                    self._drop_turn(partition)
+                return False
+            self._served = partition
+            self._drop_turn(partition)
+            self._turns.append(partition)
+            return True
 
     def _front(self, partition: Partition, so_far: object) -> Chunk | None:
         """The chunk to read next; raises the trouble that has come to the front."""

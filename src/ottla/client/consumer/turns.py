@@ -132,7 +132,6 @@ class Turns:
         if not chosen or not core.is_auto_committing or not core.is_started:
             return
         await self._caller.run(core.commit(chosen, int(timeout_s * 1000), waits=True))
-        core.auto_committed(chosen)
         self.tell_committed(chosen)
 
     def stored_offsets(self, partitions: Iterable[TopicPartition]) -> Stored:

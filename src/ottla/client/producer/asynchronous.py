@@ -221,7 +221,11 @@ class AsyncProducer(Generic[K, V]):
             self._core.failures.tell()
 
     async def __aenter__(self) -> Self:
-        await self._core.driver.run_async(self._core.open())
+        try:
+            await self.connect()
+        except BaseException as error:
+            await self.__aexit__(type(error), error, None)  # nobody else will
+            raise
         return self
 
     async def __aexit__(

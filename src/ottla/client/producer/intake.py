@@ -14,7 +14,7 @@ from ottla.client.producer.config import ProducerConfig
 from ottla.client.producer.lines import Line
 from ottla.client.producer.pump import Pump, Stock
 from ottla.client.producer.routes import Route
-from ottla.errors import ClosedError, DeadlineError, MisuseError
+from ottla.errors import ClosedError, DeadlineError, MisuseError, OttlaError
 from ottla.records.shapes import Unwritten
 
 
@@ -91,26 +91,30 @@ class Intake:
         elif route.sticky is None:
             line = route.line_for(key, value, size_bytes)  # type: ignore[arg-type]
         lines = self._lines
-        with self._lock:
-            if not lines.has_room(size_bytes):
-                lines.check_size(size_bytes)
-                return None
-            if line is None:
-                line = route.line_for(key, value, size_bytes)  # type: ignore[arg-type]
-            index = lines.append(line, record, size_bytes)
-            if index is None:
-                lines.check_size(size_bytes)
-                self._check_admitted()
-                begun = lines.begin(line, [record], size_bytes, self._now_ms())
-                due_ms = self._sender.due_of(line, begun.created_ms)
-                index = 0
-            batch = line.open
-            assert batch is not None
-            if is_awaited and not batch.is_awaited:
-                batch.is_awaited = True
-                due_ms = 0
-        if due_ms is not None:
-            self._pump.expect(due_ms)
+        try:
+            with self._lock:
+                if not lines.has_room(size_bytes):
+                    lines.check_size(size_bytes)
+                    return None
+                if line is None:
+                    line = route.line_for(key, value, size_bytes)  # type: ignore[arg-type]
+                index = lines.append(line, record, size_bytes)
+                if index is None:
+                    lines.check_size(size_bytes)
+                    self._check_admitted()
+                    begun = lines.begin(line, [record], size_bytes, self._now_ms())
+                    due_ms = self._sender.due_of(line, begun.created_ms)
+                    index = 0
+                batch = line.open
+                assert batch is not None
+                if is_awaited and not batch.is_awaited:
+                    batch.is_awaited = True
+                    due_ms = 0
+            if due_ms is not None:
+                self._pump.expect(due_ms)
+        except BaseException as error:
+            self._wake_after(error)
+            raise
         return batch, index
 
     def put_many(
@@ -118,34 +122,42 @@ class Intake:
     ) -> None:
         """Put records into one batch together; waits for memory.  They fit, by their size."""
         deadline_s: float | None = None
-        while True:
-            with self._lock:
-                if self._lines.has_room(size_bytes):
-                    self._put_together(line, route, records, size_bytes)
-                    break
-            deadline_s = deadline_s or self.deadline_s()
-            self._wait_for_room(size_bytes, deadline_s)
-        self._pump.wake()
+        try:
+            while True:
+                with self._lock:
+                    if self._lines.has_room(size_bytes):
+                        self._put_together(line, route, records, size_bytes)
+                        break
+                deadline_s = deadline_s or self.deadline_s()
+                self._wait_for_room(size_bytes, deadline_s)
+            self._pump.wake()
+        except BaseException as error:
+            self._wake_after(error)
+            raise
 
     def put_built(
         self, line: Line, data: bytearray, record_count: int, body_crc: int
     ) -> PendingBatch:
         """Put a batch that is built already at the end of a line; waits for memory."""
         deadline_s = self.deadline_s()
-        while True:
-            with self._lock:
-                if self._lines.has_room(len(data)):
-                    self._check_admitted()
-                    # Behind one that only waits for its turn, nobody need be woken for the next.
-                    is_news = not line.queue or line.open is not None
-                    batch = self._lines.append_built(
-                        line, data, record_count, self._now_ms(), body_crc
-                    )
-                    break
-                self._lines.check_size(len(data))
-            self._wait_for_room(len(data), deadline_s)
-        if is_news:
-            self._pump.wake()
+        try:
+            while True:
+                with self._lock:
+                    if self._lines.has_room(len(data)):
+                        self._check_admitted()
+                        # Behind one that only waits for its turn, nobody need be woken.
+                        is_news = not line.queue or line.open is not None
+                        batch = self._lines.append_built(
+                            line, data, record_count, self._now_ms(), body_crc
+                        )
+                        break
+                    self._lines.check_size(len(data))
+                self._wait_for_room(len(data), deadline_s)
+            if is_news:
+                self._pump.wake()
+        except BaseException as error:
+            self._wake_after(error)
+            raise
         return batch
 
     async def room(self, size_bytes: int, deadline_s: float) -> None:
@@ -166,8 +178,8 @@ class Intake:
                 return  # it was freed meanwhile, and nobody will say so again
             self._pump.memory_waiters.append(tell)
             self._sender.hurry_count += 1
-        self._pump.wake()
         try:
+            self._pump.wake()
             async with asyncio.timeout_at(deadline_s):
                 await freed
         except TimeoutError:
@@ -189,6 +201,11 @@ class Intake:
             self._check_admitted()
             self._lines.begin(line, records, size_bytes, self._now_ms())
 
+    def _wake_after(self, error: BaseException) -> None:
+        """An interrupt may come when a batch has begun and the I/O thread was not told of it."""
+        if not isinstance(error, OttlaError):
+            self._pump.wake()
+
     def _check_admitted(self) -> None:
         """A batch begins: look once more whether it may, now that nobody can interfere."""
         if self._is_closed:
@@ -202,8 +219,8 @@ class Intake:
             if self._lines.has_room(size_bytes):
                 return
             self._sender.hurry_count += 1
-            self._pump.wake()
             try:
+                self._pump.wake()
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0 or not self._room.wait(left_s):
                     raise self._no_room()

@@ -296,7 +296,11 @@ class Producer(Generic[K, V]):
             self._core.failures.tell()
 
     def __enter__(self) -> Self:
-        self._core.driver.run_blocking(self._core.open())
+        try:
+            self.connect()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)  # nobody else will
+            raise
         return self
 
     def __exit__(

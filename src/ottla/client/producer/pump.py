@@ -107,7 +107,9 @@ class Pump:
             self._is_awake = True
             self._call_soon(self._duty.turn)
         except BaseException:
-            self._is_awake = False  # an interrupt, perhaps before anybody was called
+            # An interrupt, perhaps before anybody was called; and others relied on us meanwhile.
+            self._is_awake = False
+            self._call_soon(self._duty.turn)
             raise
 
     def expect(self, due_ms: float) -> None:

@@ -9,8 +9,8 @@ from starlette.responses import Response
 from ottla.client.admin.admin import AsyncAdmin
 from ottla.console.errors import InputError
 from ottla.console.rendering import done, page
-from ottla.console.sampling import UNENDED
 from ottla.errors import NotFoundError, UnsupportedError
+from ottla.why.owners import UNENDED
 
 MAX_DESCRIBED = 200
 

@@ -51,7 +51,13 @@
 
   if (document.querySelector("[data-live]")) {
     const events = new EventSource("/live");
-    events.addEventListener("sample", () => { if (!document.hidden) refresh().catch(() => {}); });
+    // One at a time: where a cluster is slow, they would pile up, and come in another order.
+    let isRefreshing = false;
+    events.addEventListener("sample", () => {
+      if (document.hidden || isRefreshing) return;
+      isRefreshing = true;
+      refresh().catch(() => {}).finally(() => { isRefreshing = false; });
+    });
     events.onopen = () => dot && dot.classList.add("on");
     events.onerror = () => dot && dot.classList.remove("on");
     window.addEventListener("pagehide", () => events.close());

@@ -61,6 +61,13 @@ _kept: Final[dict[tuple[Names, Driver], Any]] = {}
 """The sinks that this process works for, the last one last."""
 
 
+def close_kept() -> None:
+    """Let go of the connections that are kept, in a process that lives on and writes no more."""
+    _kept.clear()
+    while _drivers:
+        _drivers.popitem()[1].close_blocking()
+
+
 class Brokers:
     """The brokers, as one sink sees them.  For one thread."""
 

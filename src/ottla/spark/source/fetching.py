@@ -1,7 +1,7 @@
 """Brings the batches of one range, ahead of the task that decodes them.
 
-Of answers one is decoded, `MAX_QUEUED` wait, and one arrives: what a task holds is bounded by three
-times `max.partition.fetch.bytes`, unless a single batch is larger.
+Of answers one is with Spark, one is decoded, `MAX_QUEUED` wait, and one arrives: what a task holds
+is bounded by four times `max.partition.fetch.bytes`, unless a single batch is larger.
 
 Requests name the topic by the id that the plan has, where brokers know ids: another topic of the
 same name answers with an error, never with its records.
@@ -62,7 +62,7 @@ _clients: Final[dict[tuple[tuple[str, str], ...], Driver]] = {}
 
 
 def client_of(options: SourceOptions) -> Driver:
-    """A client with these settings, kept for as long as the process lives."""
+    """A client with these settings, kept for as long as the process lives: Spark ends it."""
     key = tuple(sorted(options.client.items()))
     found = _clients.get(key)
     if found is not None and not found.engine.is_closed:
@@ -76,6 +76,12 @@ def client_of(options: SourceOptions) -> Driver:
     engine = Engine(config, real_ports(), client_id=next_client_id("spark-task"))
     _clients[key] = Driver(engine)
     return _clients[key]
+
+
+def close_clients() -> None:
+    """Let go of all of them, in a process that lives on and reads no more."""
+    while _clients:
+        _clients.popitem()[1].close_blocking()
 
 
 def fetched(options: SourceOptions, wanted: OffsetRange, topic_id: str) -> Iterator[Chunk]:
