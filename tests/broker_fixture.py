@@ -28,9 +28,10 @@ from ottla.cluster.changes import (
     TopicCreated,
     TopicDeleted,
 )
-from ottla.cluster.controller import Controller, NewTopic
+from ottla.cluster.controller import Controller
 from ottla.cluster.image import TopicImage
 from ottla.cluster.store.memory import MemoryStore
+from ottla.cluster.topics import NewTopic
 from ottla.errors import ErrorCode
 from ottla.ports import Listener, Ports
 from ottla.records.builder import BatchOptions, build

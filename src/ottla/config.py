@@ -8,18 +8,15 @@ TOML; both go through `from_mapping`, and what it cannot read is a `ConfigError`
 mend it.
 """
 
-import ast
 import dataclasses
-import inspect
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from ottla.errors import ConfigError
-from ottla.values import dataclass
+from ottla.values import NamedTuple, dataclass
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
@@ -258,7 +255,10 @@ def settings_of(cls: type[Declared]) -> Mapping[str, Setting]:
     for field in dataclasses.fields(cls):
         part: Any = field.default_factory
         if (declared := field.metadata.get(_METADATA_KEY)) is not None:
-            found[declared.name] = dataclasses.replace(declared, attribute=field.name)
+            # Of this field alone, and nobody has seen it yet: a copy would cost a start more than
+            # all that is read from files.
+            object.__setattr__(declared, "attribute", field.name)
+            found[declared.name] = declared
         elif isinstance(part, type) and dataclasses.is_dataclass(part):
             for name, inner in settings_of(part).items():
                 found[name] = dataclasses.replace(inner, section=field.name)
@@ -363,6 +363,10 @@ def _section_class(cls: type[Declared], attribute: str) -> type[Declared]:
 
 
 def _attribute_docs(cls: type) -> dict[str, str]:
+    import ast  # here, as below, because a broker starts without
+    import inspect
+    import textwrap
+
     try:
         source = inspect.getsource(cls)
     except OSError:

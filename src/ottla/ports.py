@@ -20,6 +20,13 @@ Buffer = bytes | bytearray | memoryview
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """What a disk says that is full, or of which we may have no more; it may have room again later."""
 
+TOO_MANY_OPEN: Final = frozenset({errno.EMFILE, errno.ENFILE})
+"""What the system says if a process, or all of them, may open no more files and connections; some
+may be closed later."""
+
+MAY_PASS: Final = NO_ROOM | TOO_MANY_OPEN
+"""Errors that say nothing about what is on disk, and that somebody can put an end to."""
+
 _T = TypeVar("_T")
 
 
@@ -108,10 +115,10 @@ class Disk(Protocol):
 
     def sync_folder(self, path: str) -> None: ...
 
-    async def sync_files(self, files: Iterable[File]) -> None:
+    async def sync_files(self, files: "Iterable[File | Folder]") -> None:
         """`sync` each of `files` without blocking the loop; raise the first `OSError`.
 
-        Files of one folder become durable in their order; of different folders, in any.
+        A folder and its files become durable in their order; those of different ones, in any.
         """
         ...
 
@@ -146,6 +153,20 @@ class Disk(Protocol):
     def close(self) -> None:
         """Let go of everything, the claim too; syncs that are under way come to their end."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder, as something to be synced beside files: the names in it become durable."""
+
+    disk: Disk
+    path: str
+
+    def sync(self) -> None:
+        self.disk.sync_folder(self.path)
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class Listener(Protocol):

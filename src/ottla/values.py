@@ -2,20 +2,25 @@
 
 The standard library writes and compiles up to seven methods of a class as soon as it is declared.
 For a broker, with a hundred and fifty of them, that was a fifth of its start.  Here a declaration
-makes the class and its slots.  `__init__` is written when somebody first makes or compares an
-instance; and what the fields are is found out by the standard library when somebody first asks.
-The result behaves alike and looks alike, to type checkers, too.
+makes the class and its slots.  The first instance is filled field by field; `__init__` is written
+for the second one, because many classes never have one.  What the fields are is found out by the
+standard library when somebody first asks.  The result behaves alike and looks alike, to type
+checkers, too.
+
+`NamedTuple` is that of the standard library in the same way: its `__new__`, which is written and
+compiled as well, is written for the first instance.
 
 It is for the parts of a broker.  A class that inherits from another dataclass, or needs more than
 the three options below, takes the standard library's.
 """
 
 import dataclasses
+from collections import _tuplegetter  # type: ignore[attr-defined]
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, get_origin
 
-__all__ = ["dataclass"]
+__all__ = ["NamedTuple", "dataclass"]
 
 T = TypeVar("T")
 
@@ -26,6 +31,7 @@ _FOUND_OUT: Final = (_FIELDS, "__dataclass_params__", "__match_args__")
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
+    from typing import NamedTuple
 else:
 
     def dataclass(
@@ -41,6 +47,20 @@ else:
 
         return declare
 
+    class _Statement(type):
+        """Makes a class of tuples of each class statement that names `NamedTuple`."""
+
+        def __new__(
+            cls, name: str, bases: tuple[type[Any], ...], namespace: dict[str, Any]
+        ) -> type[Any]:
+            if not bases:
+                return super().__new__(cls, name, bases, namespace)
+            assert bases == (NamedTuple,), f"{name} is more than a tuple"
+            return _tuple_class(name, namespace)
+
+    class NamedTuple(metaclass=_Statement):
+        """Declare a class of tuples by its fields, as with the standard library."""
+
 
 class _Declaration:
     """What is known of a class before it becomes a dataclass: enough to write its methods."""
@@ -55,6 +75,7 @@ class _Declaration:
         self._own_methods = frozenset(vars(cls))
         self._frozen = frozen
         self._kw_only = kw_only
+        self._has_instance = False
 
     def made(self, *, slots: bool) -> Any:
         """The class, with methods that write what is missing and call it."""
@@ -135,10 +156,39 @@ class _Declaration:
 
     def _first_init(self) -> Callable[..., None]:
         def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            self.write()
-            self._cls.__init__(self_, *args, **kwargs)
+            if self._has_instance or not self._fill(self_, args, kwargs):
+                self.write()
+                self._cls.__init__(self_, *args, **kwargs)
+            elif hasattr(self_, "__post_init__"):
+                self_.__post_init__()
 
         return __init__
+
+    def _fill(self, instance: Any, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
+        """Make the first instance without a constructor: of many classes it is the only one.
+
+        False if that is for the constructor to do, or to refuse.
+        """
+        self._has_instance = True
+        if any(
+            isinstance(k, dataclasses.InitVar) for k in self._namespace["__annotations__"].values()
+        ):
+            return False
+        places, rest = iter(args), dict(given)
+        for name, said in self._fields():
+            value: Any = _UNSET
+            is_taken = _says(said, "init", True)
+            if is_taken and not _says(said, "kw_only", self._kw_only):
+                value = next(places, _UNSET)
+            if is_taken and value is _UNSET:
+                value = rest.pop(name, _UNSET)
+            if value is _UNSET:
+                value = _default(said)
+            if value is not _UNSET:
+                object.__setattr__(instance, name, value)
+            elif is_taken:
+                return False
+        return not rest and next(places, _UNSET) is _UNSET
 
     def _first_eq(self) -> Callable[[Any, object], Any]:
         def __eq__(self_: Any, other: object) -> Any:  # noqa: N807
@@ -197,6 +247,15 @@ def _says(said: Any, name: str, default: bool) -> bool:
         return default
     option = getattr(said, name)
     return default if option is dataclasses.MISSING else bool(option)
+
+
+def _default(said: Any) -> Any:
+    """The value of a field that was given none; `_UNSET` if it must be given one."""
+    if isinstance(said, dataclasses.Field):
+        if said.default_factory is not dataclasses.MISSING:
+            return said.default_factory()
+        said = said.default
+    return _UNSET if said is dataclasses.MISSING else said
 
 
 def _parameter(name: str, said: Any, scope: dict[str, Any]) -> tuple[str, str]:
@@ -273,4 +332,55 @@ _FROZEN: Final[dict[str, Any]] = {
     "__delattr__": _delattr,
     "__getstate__": _getstate,
     "__setstate__": _setstate,
+}
+
+
+def _tuple_class(name: str, namespace: dict[str, Any]) -> type[Any]:
+    """A class of tuples that writes `__new__` when it is first called."""
+
+    def __new__(cls: type[Any], /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        made.__new__ = _written_new(made)
+        return made.__new__(cls, *args, **kwargs)
+
+    more = {"__slots__": (), "__new__": __new__}
+    made: Any = type(name, (tuple,), {**_OF_TUPLES, **namespace, **more})
+    fields = tuple(made.__annotations__)
+    made._field_defaults = {field: namespace[field] for field in fields if field in namespace}
+    for place, field in enumerate(fields):
+        setattr(made, field, _tuplegetter(place, f"Alias for field number {place}"))
+    made._fields = fields
+    setattr(made, "__match_args__", fields)  # noqa: B010
+    declared: type[Any] = made
+    return declared
+
+
+def _written_new(cls: Any) -> Callable[..., Any]:
+    defaults = cls._field_defaults
+    scope = {f"_default_{name}": value for name, value in defaults.items()}
+    scope["__make__"] = tuple.__new__
+    parameters = ", ".join(f"{n}=_default_{n}" if n in defaults else n for n in cls._fields)
+    values = "".join(f"{name}, " for name in cls._fields)
+    exec(f"def __new__(_cls, /, {parameters}):\n return __make__(_cls, ({values}))", scope)
+    new: Callable[..., Any] = scope["__new__"]
+    new.__qualname__ = f"{cls.__qualname__}.__new__"
+    new.__annotations__ = cls.__annotations__
+    return new
+
+
+def _tuple_repr(self: Any) -> str:
+    values = ", ".join(f"{n}={v!r}" for n, v in zip(self._fields, self, strict=True))
+    return f"{type(self).__name__}({values})"
+
+
+def _tuple_replaced(self: Any, /, **changes: Any) -> Any:
+    return type(self)(**{**self._asdict(), **changes})
+
+
+_OF_TUPLES: Final[dict[str, Any]] = {
+    "__repr__": _tuple_repr,
+    "__getnewargs__": lambda self: tuple(self),
+    "_asdict": lambda self: dict(zip(self._fields, self, strict=True)),
+    "_make": classmethod(lambda cls, values: cls(*values)),
+    "_replace": _tuple_replaced,
+    "__replace__": _tuple_replaced,
 }

@@ -11,7 +11,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.server import Server
 from ottla.cluster.store.memory import MemoryStore
 from ottla.errors import ErrorCode
-from ottla.ports import File, Ports
+from ottla.ports import File, Folder, Ports
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.entropy import SystemEntropy
 from ottla.runtime.network import RealNetwork
@@ -44,7 +44,7 @@ class HeldDisk(SimDisk):
         self.asked = asyncio.Event()
         self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def sync_files(self, files: Iterable[File]) -> None:
+    async def sync_files(self, files: Iterable[File | Folder]) -> None:
         self.asked.set()
         await asyncio.shield(self.outcome)
         await super().sync_files(files)

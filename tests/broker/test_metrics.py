@@ -115,12 +115,14 @@ def test_what_producers_are_refused_with_is_counted_by_topic_and_error(
         assert client.produce("menu", batch_of(b"tea")).error_code == ErrorCode.MESSAGE_TOO_LARGE
     gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert client.produce("nothing", batch_of(b"tea")).error_code == gone
+    refused = client.produce("anything", batch_of(b"tea"), acks=7)
+    assert refused.error_code == ErrorCode.INVALID_REQUIRED_ACKS
 
     _, page = read(broker, "/metrics/traffic")
 
     told = [line for line in page.splitlines() if line.startswith("ottla_produce_refused_total")]
     assert told == ['ottla_produce_refused_total{topic="menu",error="MESSAGE_TOO_LARGE"} 2']
-    assert 'kafka_network_requestmetrics_requests_total{request="Produce"} 3' in page
+    assert 'kafka_network_requestmetrics_requests_total{request="Produce"} 4' in page
     assert "kafka_log_log_size" not in page  # which has a number for every partition
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pytest
 
-from ottla.ports import Buffer, Disk
+from ottla.ports import Buffer, Disk, Folder
 from ottla.runtime.disk import RealDisk
 from ottla.testing.disk import SimDisk
 
@@ -399,6 +399,30 @@ def test_a_folder_is_synced_aside_whatever_becomes_of_its_name(disk: Disk) -> No
         await disk.sync_folder_aside("")
         with pytest.raises(FileNotFoundError):
             await disk.sync_folder_aside("f")
+
+    asyncio.run(sync())
+    assert disk.names("g") == ["a"]
+
+
+def test_a_folder_may_be_among_the_files(disk: Disk) -> None:
+    disk.make_folder("f")
+    file = disk.open("f/a", create=True)
+    file.write(0, b"abc")
+
+    asyncio.run(disk.sync_files([Folder(disk, "f"), file, Folder(disk, ""), Folder(disk, "f")]))
+
+    assert file.read(0, 3) == b"abc"
+
+
+def test_a_folder_that_is_synced_beside_files_may_be_renamed_meanwhile(disk: Disk) -> None:
+    disk.make_folder("f")
+    disk.open("f/a", create=True).close()
+
+    async def sync() -> None:
+        syncing = asyncio.ensure_future(disk.sync_files([Folder(disk, "f")]))
+        await asyncio.sleep(0)
+        disk.rename("f", "g")
+        await syncing
 
     asyncio.run(sync())
     assert disk.names("g") == ["a"]

@@ -31,7 +31,7 @@ class ShowsBeforeSync(Flusher):
         super().note(dirty)
         assert isinstance(dirty, Partition)
         dirty.high_watermark = dirty.next_offset
-        waiters, dirty.waiters = dirty.waiters, []
+        waiters, dirty.waiters = dirty.waiters, {}
         for waiter in waiters:
             waiter.on_advance(dirty)
 

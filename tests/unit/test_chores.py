@@ -26,8 +26,8 @@ def test_a_chore_never_runs_twice_at_a_time() -> None:
     assert most == 1
 
 
-def test_a_full_disk_puts_a_chore_off_and_any_other_error_ends_it() -> None:
-    errors = [errno.ENOSPC, errno.EDQUOT, errno.EIO]
+def test_what_may_pass_puts_a_chore_off_and_any_other_error_ends_it() -> None:
+    errors = [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO]
 
     def act() -> None:
         number = errors.pop(0)

@@ -13,6 +13,7 @@ from ottla.log.log import Log
 from ottla.records.builder import build
 from ottla.testing.disk import Operation
 from tests.broker_fixture import NOW_MS, LittleBroker
+from tests.cluster_samples import done
 from tests.compaction_samples import begin, content_of
 
 LARGE = bytes(100_000)
@@ -47,6 +48,34 @@ def test_old_segments_go_after_the_start_offset_is_on_disk() -> None:
         assert broker.partition(topic).log.start_offset == 4
         assert written_starts(broker)[topic, 0] == 4
         assert broker.disk.names(f"{topic}-0")[0].startswith(f"{4:020d}")
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_files_go_one_by_one_and_their_topic_may_go_meanwhile(is_closed: bool) -> None:
+    broker = with_old_segments()
+    counts: list[int] = []
+
+    async def run() -> None:
+        deleting = asyncio.create_task(Cleaning(broker.node, broker.storage).delete_old())
+        while not deleting.done():
+            await asyncio.sleep(0)
+            counts.append(len(files_to_go(broker)))
+            if is_closed and 0 < counts[-1] < max(counts) and broker.disk.exists("orders-0"):
+                done(broker.controller.delete_topics(["orders"]))
+        await deleting
+
+    asyncio.run(run())
+
+    assert files_to_go(broker) == []
+    assert len(set(counts)) > 4, "there was time for others"
+    assert broker.partition("others").log.start_offset == 4
+
+
+def files_to_go(broker: LittleBroker) -> list[str]:
+    """What is marked as deleted in folders of topics that are there."""
+    folders = [name for name in ("orders-0", "others-0") if broker.disk.exists(name)]
+    names = [name for folder in folders for name in broker.disk.names(folder)]
+    return [name for name in names if name.endswith(files.DELETED)]
 
 
 def test_a_full_disk_is_freed_although_the_start_offset_cannot_be_written(

@@ -59,6 +59,24 @@ def test_the_books_agree_with_what_was_written() -> None:
     assert all(window % WINDOW_MS == 0 for window, _ in books.expected)
 
 
+class Refusing(Sent):
+    """A producer that cannot write."""
+
+    def send(self, topic: str, value: bytes, *, key: bytes | None = None) -> None:
+        raise OSError("the broker is gone")
+
+
+def test_a_generator_that_cannot_write_says_why() -> None:
+    generator = Generator(Refusing())  # type: ignore[arg-type]
+    generator.check()
+    generator.start()
+    generator._thread.join()
+
+    for look in (generator.check, generator.stop):
+        with pytest.raises(OSError, match="the broker is gone"):
+            look()
+
+
 def test_a_right_result_is_proven() -> None:
     books, _ = generated(2_000)
     assert verdict(books, result_of(books), list(books.bad.elements())) == [True] * 5

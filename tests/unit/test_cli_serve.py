@@ -7,7 +7,7 @@ import pytest
 
 from ottla.cli import main as cli
 from ottla.cli.server_file import read_settings
-from ottla.cli.serving import ServeOptions, checked_config, settings_from_options
+from ottla.cli.serving import ServeOptions, checked_config, reached, settings_from_options
 from ottla.errors import ConfigError
 
 
@@ -36,6 +36,22 @@ def test_a_broker_listens_on_this_machine_if_nobody_says_otherwise() -> None:
 )
 def test_host_and_port_make_a_listener(options: dict[str, Any], listener: str) -> None:
     assert from_options(**options)["listeners"] == listener
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("localhost", "localhost:9092"),
+        ("10.0.0.4", "10.0.0.4:9092"),
+        ("::1", "[::1]:9092"),
+        ("::", "localhost:9092"),
+        ("", "localhost:9092"),
+    ],
+)
+def test_a_console_beside_a_broker_is_told_an_address_that_can_be_connected_to(
+    host: str, address: str
+) -> None:
+    assert reached(host, 9092) == address
 
 
 def test_a_listener_in_the_file_stays_unless_an_option_names_another() -> None:

@@ -2,19 +2,19 @@
 
 import pytest
 
-from ottla.cluster.alterations import ConfigOutcome, Operator
-from ottla.cluster.changes import BrokerConfigChanged, Change, TopicConfigChanged
-from ottla.cluster.configs import ConfigSource, ConfigSynonym, ResourceType
-from ottla.cluster.controller import (
+from ottla.cluster.alterations import (
     ConfigAlteration,
-    ConfigEntry,
     ConfigOperation,
-    Controller,
+    ConfigOutcome,
     IncrementalAlteration,
-    NewTopic,
-    Refusal,
+    Operator,
 )
+from ottla.cluster.changes import BrokerConfigChanged, Change, TopicConfigChanged
+from ottla.cluster.configs import ConfigEntry, ConfigSource, ConfigSynonym, ResourceType
+from ottla.cluster.controller import Controller
+from ottla.cluster.decision import Refusal
 from ottla.cluster.store.memory import MemoryStore
+from ottla.cluster.topics import NewTopic
 from ottla.config import ConfigType, settings_of
 from ottla.errors import ErrorCode
 from ottla.log.config import LogConfig, broker_level

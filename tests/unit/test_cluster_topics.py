@@ -7,16 +7,11 @@ from pathlib import Path
 import pytest
 
 from ottla.cluster.changes import Change, PartitionsAdded, TopicCreated, TopicDeleted
-from ottla.cluster.controller import (
-    PRODUCER_ID_BLOCK,
-    Controller,
-    NewPartitions,
-    NewTopic,
-    TopicOutcome,
-)
+from ottla.cluster.controller import PRODUCER_ID_BLOCK, Controller
 from ottla.cluster.store.interface import Operation, Put, TxnResult, Unchanged
 from ottla.cluster.store.memory import MemoryStore
 from ottla.cluster.store.sqlite import SqliteStore
+from ottla.cluster.topics import NewPartitions, NewTopic, TopicOutcome
 from ottla.errors import ConfigError, ErrorCode, StorageError
 from ottla.model import uuid_from_text
 from tests.cluster_samples import broker, done, opened

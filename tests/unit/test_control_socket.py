@@ -10,7 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.control import MAX_CONNECTIONS, MAX_QUESTION_BYTES, ControlSocket
+from ottla.broker.control import (
+    MAX_CONNECTIONS,
+    MAX_HELD_S,
+    MAX_QUESTION_BYTES,
+    ControlSocket,
+)
 from ottla.broker.freezing import Freezer, Frozen
 from ottla.errors import StorageError
 from ottla.runtime.control import CONTROL_SOCKET, connect
@@ -42,10 +47,10 @@ class Copies:
 class Scene:
     """A socket in a folder, and those who come to it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, max_held_s: float = MAX_HELD_S) -> None:
         self.folder = folder
         self.copies = Copies()
-        self.socket = ControlSocket(str(folder))
+        self.socket = ControlSocket(str(folder), max_held_s=max_held_s)
         self.writers: list[asyncio.StreamWriter] = []
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -66,9 +71,11 @@ class Scene:
         return json.loads(line) if line else None
 
 
-def play(folder: Path, scenario: Callable[[Scene], Awaitable[None]]) -> None:
+def play(
+    folder: Path, scenario: Callable[[Scene], Awaitable[None]], *, max_held_s: float = MAX_HELD_S
+) -> None:
     async def run() -> None:
-        scene = Scene(folder)
+        scene = Scene(folder, max_held_s)
         await scene.socket.open(lambda: cast(Freezer, scene.copies))
         try:
             await scenario(scene)
@@ -114,6 +121,25 @@ def test_who_releases_a_copy_is_told_when_it_is_gone(tmp_path: Path) -> None:
         assert scene.copies.count == 0
 
     play(tmp_path, scenario)
+
+
+def test_a_copy_that_nobody_releases_is_let_go_of_and_its_owner_learns_of_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(scene: Scene) -> None:
+        reader, writer = await scene.connect()
+        writer.write(b"freeze\n")
+        assert "ends" in json.loads(await asyncio.wait_for(reader.readline(), PATIENCE_S))
+        await asyncio.wait_for(scene.copies.thawed.wait(), PATIENCE_S)
+        writer.write(b"release\n")
+        answer = json.loads(await asyncio.wait_for(reader.readline(), PATIENCE_S))
+        assert answer == {"error": "it keeps a copy for 0 s and no longer"}
+        assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+        assert scene.copies.count == 0
+
+    with caplog.at_level(logging.WARNING, logger="ottla"):
+        play(tmp_path, scenario, max_held_s=0)
+    assert "copy let go of" in caplog.text
 
 
 def test_why_there_is_no_copy_is_told(tmp_path: Path) -> None:

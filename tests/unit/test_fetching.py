@@ -18,12 +18,7 @@ from tests.broker_fixture import NO_SESSION, LittleBroker
 from tests.cluster_samples import done
 
 ANSWER = FetchResponse(responses=())
-
-
-async def answer_of(fetch: PendingFetch) -> Outcome:
-    told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    fetch.when_known(told.set_result)
-    return await told
+ONE_BATCH_A_SEGMENT = (("segment.index.bytes", "8"), ("index.interval.bytes", "0"))
 
 
 def simulate(scenario: Callable[[], Awaitable[None]]) -> None:
@@ -56,7 +51,7 @@ def test_a_fetch_waits_as_long_as_its_client_wants_but_not_for_ever(
     max_wait_ms: int, waited_ms: int
 ) -> None:
     async def scenario() -> None:
-        assert await answer_of(pending(max_wait_ms=max_wait_ms)) is ANSWER
+        assert await pending(max_wait_ms=max_wait_ms) is ANSWER
         assert asyncio.get_running_loop().time() * 1000 == pytest.approx(waited_ms)
 
     simulate(scenario)
@@ -86,7 +81,7 @@ def test_a_fetch_that_is_over_is_forgotten_by_all_partitions(is_given_up: bool) 
         if is_given_up:
             fetch.cancel()
         else:
-            await answer_of(fetch)
+            await fetch
         assert [len(place.waiters) for place in places] == [0, 0]
 
     simulate(scenario)
@@ -143,5 +138,22 @@ def test_a_fetch_hears_at_once_that_what_it_waits_for_was_deleted(
         (response,) = told
         (part,) = response.responses[0].partitions
         assert part.error_code == error
+
+    simulate(scenario)
+
+
+def test_a_fetch_of_very_much_loads_no_indexes_of_what_it_counts_whole() -> None:
+    async def scenario() -> None:
+        broker = LittleBroker()
+        topic = broker.create("orders", configs=ONE_BATCH_A_SEGMENT)
+        for _ in range(5):
+            broker.append("orders", b"one")
+        _, *whole, _ = broker.partition("orders").log.segments
+        context = Context(broker.node, NO_SESSION, 13, "test")
+
+        fetch(patient(topic.topic_id, min_bytes=100_000), context)
+
+        assert len(whole) == 3
+        assert not any(segment._indexes for segment in whole)
 
     simulate(scenario)

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from ottla.broker.flusher import LATER_MS, MUCH_BYTES, Flusher, Syncable
-from ottla.ports import Disk, File
+from ottla.ports import Disk, File, Folder
 from ottla.testing.disk import SimDisk
 from ottla.testing.loop import SimLoop
 
@@ -29,7 +29,7 @@ class Journal:
         self.next_offset += 1
         self.unsynced_bytes += size_bytes
 
-    def unsynced_files(self) -> list[File]:
+    def unsynced_files(self) -> list[File | Folder]:
         self.unsynced_bytes = 0
         return [self.file]
 
@@ -44,7 +44,7 @@ class GatedDisk(SimDisk):
         super().__init__()
         self.gates: list[asyncio.Future[None]] = []
 
-    async def sync_files(self, files: Iterable[File]) -> None:
+    async def sync_files(self, files: Iterable[File | Folder]) -> None:
         assert list(files), "a sync of nothing"
         gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.gates.append(gate)
@@ -356,7 +356,7 @@ class BrokenJournal(Journal):
         super().__init__(file)
         self._broken = broken
 
-    def unsynced_files(self) -> list[File]:
+    def unsynced_files(self) -> list[File | Folder]:
         assert self._broken != "beginning", "the beginning is broken"
         return super().unsynced_files()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.freezing import Freezer
 from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
 from ottla.broker.storage import Storage
@@ -15,6 +16,7 @@ from ottla.log.log import Log
 from ottla.runtime.disk import RealDisk
 from ottla.testing.disk import Operation
 from ottla.testing.inodes import Survival
+from ottla.testing.simulation import Simulation
 from tests.broker_fixture import LittleBroker
 from tests.cluster_samples import done
 from tests.log_samples import EPOCH, NOW_MS, batch_of, log_config
@@ -68,6 +70,38 @@ def test_a_partition_that_finds_no_room_at_the_start_is_opened_when_there_is_som
     assert isinstance(found, Partition)
     assert found.next_offset == 1
     assert not open_late(restarted.storage), "there is nothing left to open"
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_what_a_late_partition_needs_is_read_aside(is_deleted: bool) -> None:
+    broker = with_records("orders")
+    records = broker.partition("orders").log
+    for number in range(3):
+        records.roll(NOW_MS)
+        broker.append("orders", b"%d" % number)
+    records.sync()
+    broker.storage.checkpoint()
+    broker.disk.fail(errno.ENOSPC, Operation.WRITE, path="orders-0")
+    restarted = Restarted(broker)
+    broker.disk.chill("orders-0")
+
+    async def scenario() -> None:
+        before = broker.disk.blocking_read_count
+        opening = asyncio.create_task(restarted.storage.open_late())
+        await asyncio.sleep(0)
+        assert not opening.done()
+        if is_deleted:
+            done(broker.controller.delete_topics(["orders"]))
+            restarted.storage.follow("orders")
+        assert await opening is not is_deleted
+        assert broker.disk.blocking_read_count == before
+
+    with Simulation(1) as sim:
+        sim.run(scenario())
+    if not is_deleted:
+        found = restarted.partitions.find("orders", 0)
+        assert isinstance(found, Partition)
+        assert found.next_offset == 4
 
 
 def test_a_partition_that_is_damaged_stays_offline() -> None:
@@ -127,6 +161,21 @@ def test_a_topic_that_is_deleted_while_it_lacks_room_takes_none() -> None:
 
     assert not [name for name in broker.disk.names("") if name.startswith("orders")]
     assert not open_late(broker.storage)
+
+
+def test_a_topic_that_is_deleted_while_it_lacks_room_takes_no_records_of_others_with_it() -> None:
+    broker = LittleBroker()
+    broker.disk.make_folder("orders-0")
+    checkpoints.write_topic_id(broker.disk, "orders-0", b"another topic id")
+    broker.disk.open(f"orders-0/{0:020d}.log", create=True)
+    broker.disk.fail(errno.ENOSPC, Operation.RENAME, path="orders-0")
+    broker.create("orders")
+    assert broker.partitions.find("orders", 0) is OFFLINE
+
+    done(broker.controller.delete_topics(["orders"]))
+    broker.delete_doomed()
+
+    assert f"{0:020d}.log" in broker.disk.names("orders-0")
 
 
 def test_a_topic_that_is_deleted_without_a_folder_is_simply_gone(
@@ -196,6 +245,40 @@ def test_a_stop_is_clean_only_if_it_is_so_for_all_partitions(is_offline: bool) -
     assert checkpoints.had_clean_shutdown(broker.disk) is not is_offline
 
 
+class Meanwhile(Freezer):
+    """Whenever it gives the loop back, partitions are opened that there is room for now."""
+
+    async def pause(self) -> None:
+        await self._storage.open_late()
+        await super().pause()
+
+
+def test_a_partition_that_is_opened_while_a_copy_is_made_is_in_it() -> None:
+    broker = with_records("orders")
+    broker.disk.fail(errno.ENOSPC, Operation.WRITE, path="orders-0")
+    restarted = Restarted(broker)
+    freezer = Meanwhile(
+        broker.disk, restarted.partitions, restarted.storage, back_up=lambda folder: None
+    )
+
+    frozen = asyncio.run(freezer.freeze())
+
+    assert isinstance(restarted.partitions.find("orders", 0), Partition)
+    assert f"{0:020d}.log" in broker.disk.names(f"{frozen.folder}/orders-0")
+
+
+def test_a_folder_that_could_not_be_removed_is_removed_later() -> None:
+    broker = with_records("orders")
+    done(broker.controller.delete_topics(["orders"]))
+    broker.disk.fail(errno.EMFILE, Operation.REMOVE, path="orders-0")
+
+    with pytest.raises(OSError, match="Too many open files"):
+        broker.delete_doomed()
+    broker.delete_doomed()
+
+    assert not [name for name in broker.disk.names("") if name.startswith("orders")]
+
+
 def rolled(disk: RealDisk) -> Log:
     """A log whose old segment has indexes that wait for a sync."""
     log = Log.open(disk, "orders-0", log_config(), now_ms=NOW_MS)
@@ -223,4 +306,27 @@ def test_an_attempt_to_open_a_damaged_log_leaves_no_file_open(tmp_path: Path) ->
     with pytest.raises(StorageError, match="durable"):
         Log.open(disk, "orders-0", log_config(), now_ms=NOW_MS, recovery_point=2)
 
+    assert disk.descriptor_count == 0
+
+
+def test_an_attempt_to_put_damaged_segments_in_place_leaves_no_file_open(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path)
+    rolled(disk).abandon()
+    (tmp_path / "orders-0" / f"{0:020d}.log.swap").write_bytes(b"damaged")
+
+    with pytest.raises(StorageError, match="damaged"):
+        Log.open(disk, "orders-0", log_config(), now_ms=NOW_MS)
+
+    assert disk.descriptor_count == 0
+
+
+def test_a_log_that_begins_behind_its_old_end_holds_none_of_its_old_files_open(
+    tmp_path: Path,
+) -> None:
+    disk = RealDisk(tmp_path)
+    rolled(disk).abandon()
+
+    log = Log.open(disk, "orders-0", log_config(), now_ms=NOW_MS, start_offset=100)
+
+    assert log.next_offset == 100
     assert disk.descriptor_count == 0

@@ -9,6 +9,7 @@ from ottla.log.view import OffsetOutOfRange
 from ottla.records.batch import batches
 from ottla.records.builder import BatchOptions
 from ottla.testing.disk import SimDisk
+from ottla.testing.inodes import Survival
 from tests.log_samples import (
     EPOCH,
     FOLDER,
@@ -56,6 +57,23 @@ def test_nothing_is_on_disk_before_the_first_append() -> None:
     assert log.size_bytes == 0
     append_all(log, [b"a"])
     assert names_in(disk) == ["00000000000000000000.log"]
+
+
+def test_the_first_records_wait_for_no_sync_of_a_folder() -> None:
+    seen: list[str] = []
+    disk = SimDisk(observe=seen.append)
+    disk.make_folder(FOLDER)
+    disk.sync_folder("")
+    log = open_log(disk)
+    seen.clear()
+
+    append_all(log, [b"a"])
+    assert [line for line in seen if line.startswith("sync")] == []
+
+    log.sync()
+    assert f"sync_folder {FOLDER}" in seen
+    disk.lose_power(survival=Survival.NOTHING)
+    assert len(read_all(open_log(disk))) == 1
 
 
 def test_a_log_can_begin_at_any_offset() -> None:

@@ -11,6 +11,7 @@ from ottla.log import files
 from ottla.log.log import Log
 from ottla.log.search import TimedOffset
 from ottla.testing.disk import Operation, SimDisk
+from ottla.testing.inodes import Survival
 from tests.log_samples import EPOCH, NOW_MS, append_all, batch_of, log_config, values_in
 
 FOLDER = "orders-0"
@@ -449,3 +450,16 @@ def test_a_failed_sync_promises_nothing() -> None:
         log.sync()
 
     assert log.synced_offset == 0
+
+
+def test_what_a_killed_process_left_becomes_durable_with_its_name() -> None:
+    disk = SimDisk()
+    disk.make_folder(FOLDER)
+    disk.sync_folder("")
+    append_all(Log.open(disk, FOLDER, CONFIG, now_ms=NOW_MS), VALUES[:2])
+    disk.end_process()  # before the first sync
+
+    reopen(disk).sync()
+    disk.lose_power(survival=Survival.NOTHING)
+
+    assert values_in(reopen(disk)) == VALUES[:2]

@@ -1,5 +1,7 @@
 """Names, identifiers, and the hash that clients and brokers must agree on."""
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from ottla.model import (
     collision_key,
     coordinator_partition,
     java_string_hash,
+    random_uuid_text,
     topic_name_error,
     uuid_from_text,
     uuid_text,
@@ -42,6 +45,11 @@ def test_an_identifier_is_written_as_kafka_writes_it() -> None:
 @given(st.binary(min_size=16, max_size=16))
 def test_an_identifier_can_be_read_back(uuid: bytes) -> None:
     assert uuid_from_text(uuid_text(uuid)) == uuid
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_a_random_uuid_is_written_as_the_standard_library_writes_it(random: bytes) -> None:
+    assert random_uuid_text(random) == str(UUID(bytes=random, version=4))
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "A" * 23, "A" * 21 + "B", "A" * 21 + "/", "ä" * 22])

@@ -228,6 +228,23 @@ def test_a_pipeline_that_never_ran_has_no_status(
     assert "no pipeline 'shop' ever ran here" in capsys.readouterr().err
 
 
+def test_the_only_pipeline_needs_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    assert cli.run(["pipeline", "status"]) == cli.UNEXPECTED
+    assert "no pipeline ever ran here" in capsys.readouterr().err
+    for name in ("shop", "till"):
+        folder = StateFolder(tmp_path, name)
+        with folder.claimed():
+            folder.write(state())
+        if name == "shop":
+            assert cli.run(["pipeline", "status"]) == cli.OK
+            assert "shop · killed" in capsys.readouterr().out
+    assert cli.run(["pipeline", "status"]) == cli.USAGE
+    assert "name one of shop, till" in capsys.readouterr().err
+
+
 def test_a_plan_needs_neither_broker_nor_spark_if_one_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,17 +33,29 @@ def test_a_reserve_that_was_never_kept_has_nothing_to_give(tmp_path: Path) -> No
     assert not Reserve(str(tmp_path / "reserve")).release()
 
 
+def test_whatever_is_wrong_with_a_reserve_stops_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    no_file = Reserve(str(tmp_path))
+
+    assert not no_file.keep()
+    assert not no_file.release()
+
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+
+
 class Parts:
     """A reserve of so many parts; each lets a database grow."""
 
-    def __init__(self, count: int, grow: Callable[[], None]) -> None:
+    def __init__(self, count: int, grow: Callable[[], None] = lambda: None) -> None:
         self.count = count
         self._grow = grow
         self.kept_count = 0
+        self.has_room = True
 
     def keep(self) -> bool:
         self.kept_count += 1
-        return True
+        return self.has_room
 
     def release(self) -> bool:
         if not self.count:
@@ -84,4 +96,16 @@ def test_a_change_for_which_there_is_no_room_at_all_is_refused_whole(tmp_path: P
 
     assert asyncio.run(store.get("small")) is None
     assert asyncio.run(store.txn([], [Put("small", b"1")])).is_applied
+    store.close()
+
+
+def test_a_reserve_that_there_was_no_room_for_is_kept_when_there_is(tmp_path: Path) -> None:
+    parts = Parts(0)
+    store = SqliteStore(str(tmp_path / "store"), reserve=parts)
+
+    for has_room in (False, False, True, True):
+        parts.has_room = has_room
+        asyncio.run(store.txn([], [Put("topic", b"any")]))
+
+    assert parts.kept_count == 3, "once more, and then it is whole"
     store.close()

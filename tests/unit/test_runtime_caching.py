@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,24 @@ def test_what_nobody_wants_any_longer_is_not_brought(tmp_path: Path) -> None:
         finally:
             os.close(descriptor)
     pytest.fail("all of it was brought")
+
+
+def test_what_nobody_wants_when_its_turn_comes_is_not_even_opened(tmp_path: Path) -> None:
+    wanted = Wanted(str(tmp_path / "gone"), 0, END)
+    wanted.is_wanted = False
+
+    wanted.bring()
+
+
+def test_where_no_thread_can_be_had_the_reader_waits_itself(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(CONTENT)
+    disk = RealDisk(tmp_path)
+    usual_bytes = threading.stack_size(2**47)  # more than there are addresses
+    try:
+        asyncio.run(disk.warm("old", 0, END))
+    finally:
+        threading.stack_size(usual_bytes)
+    disk.close()
 
 
 def test_what_was_written_long_ago_is_asked_about(tmp_path: Path) -> None:

@@ -252,6 +252,31 @@ def test_a_second_sync_of_a_file_waits_where_descriptors_are_lacking(tmp_path: P
     assert done.stdout.splitlines() == ["Too many open files", "0 False"]
 
 
+def test_if_connections_have_all_descriptors_an_open_file_makes_way(tmp_path: Path) -> None:
+    script = (
+        "import os, resource, sys\n"
+        "from ottla.runtime.disk import RealDisk\n"
+        "disk = RealDisk(sys.argv[1])\n"
+        "files = [disk.open(name, create=True) for name in 'abcd']\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+        "try:\n"
+        "    while os.dup(0): pass\n"
+        "except OSError as error:\n"
+        "    print(error.strerror)\n"
+        "disk.open('e', create=True)\n"
+        "disk.sync_folder('')\n"
+        "print(disk.descriptor_count)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["Too many open files", "3"]
+
+
 def test_a_group_of_syncs_wakes_the_loop_once(disk: RealDisk) -> None:
     files = [disk.open(name, create=True) for name in "abc"]
     wakes: list[object] = []

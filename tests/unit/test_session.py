@@ -255,3 +255,25 @@ def test_a_fetch_does_not_wait_for_a_client_that_is_gone() -> None:
         assert awaited.is_canceled
 
     asyncio.run(run())
+
+
+def test_what_goes_wrong_when_a_client_is_gone_is_told_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def clumsy() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            raise RuntimeError("a bug in its end")
+
+    async def run() -> None:
+        session, _ = served_by(lambda *_: clumsy(), max_in_flight=10)
+        receive(session, 1)
+        await asyncio.sleep(0)
+        session.connection_lost(None)
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    with caplog.at_level(logging.ERROR, logger="ottla"):
+        asyncio.run(run())
+    assert "a bug in its end" in caplog.text

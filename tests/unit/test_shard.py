@@ -15,7 +15,7 @@ from ottla.broker.flusher import Flusher, Syncable
 from ottla.broker.partition import Partition
 from ottla.broker.shard import Shard, UnansweredError
 from ottla.coordinator.effects import Alarm, AlarmName, Answer, Effect, Persist, StoredRecord
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, StorageError
 from ottla.log.log import Log
 from ottla.records.batch import NO_PRODUCER_ID
 from ottla.testing.disk import Operation, SimDisk
@@ -75,7 +75,7 @@ class Scene:
             flusher=self.flusher,
             max_decompressed_bytes=1_000_000,
         )
-        self.shard = Shard(self.machine, self.partition, self.clock, self.flusher)
+        self.shard = Shard(self.machine, self.partition, self.clock, disk, self.flusher)
 
     def ask(self, *effects: Effect) -> Any:
         """Ask; ticket n is the n-th question."""
@@ -269,6 +269,28 @@ def test_a_shard_is_loaded_once_it_has_read_everything() -> None:
         await loading
         assert (seen_while_loading, scene.shard.is_loaded) == (False, True)
         assert scene.machine.told == [*records, "loaded", SECOND]
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("is_given_up", [False, True])
+def test_a_shard_reads_aside_what_is_not_in_memory(is_given_up: bool) -> None:
+    async def scenario(sim: Simulation) -> None:
+        disk = SimDisk()
+        scene = Scene(sim, disk, flush="os")
+        put(scene.log, *((b"key %d" % number, bytes(100)) for number in range(20)))
+        disk.chill()
+        loading = asyncio.create_task(scene.shard.load())
+        await asyncio.sleep(0)
+        assert not loading.done()
+        if is_given_up:
+            scene.shard.give_up(StorageError("its topic was deleted"))
+            scene.partition.close()
+            disk.remove(f"{FOLDER}/{0:020d}.log")
+        await loading
+        assert disk.blocking_read_count == 0
+        assert scene.shard.is_loaded is not is_given_up
+        assert ("loaded" in scene.machine.told) is not is_given_up
 
     simulate(scenario)
 

@@ -7,10 +7,11 @@ import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, InitVar, field
 from typing import Any, ClassVar
+from typing import NamedTuple as StandardNamedTuple
 
 import pytest
 
-from ottla.values import dataclass
+from ottla.values import NamedTuple, dataclass
 
 Declare = Callable[..., Any]
 
@@ -46,7 +47,7 @@ def place(declare: Declare, **options: bool) -> Any:
 @pytest.mark.parametrize("slots", [True, False])
 def test_instances_have_their_fields(declare: Declare, frozen: bool, slots: bool) -> None:
     cls = place(declare, frozen=frozen, slots=slots)
-    for _ in range(2):  # the first one writes the constructor
+    for _ in range(3):  # the second one writes the constructor
         made = cls("here", note="quiet")
         assert (made.name, made.tags, made.note) == ("here", [], "quiet")
     assert made.shout() == "HERE"
@@ -58,7 +59,7 @@ def test_instances_have_their_fields(declare: Declare, frozen: bool, slots: bool
 
 def test_wrong_arguments_are_refused(declare: Declare) -> None:
     cls = place(declare, kw_only=True)
-    for _ in range(2):
+    for _ in range(3):
         with pytest.raises(TypeError, match="name"):
             cls()
         with pytest.raises(TypeError):
@@ -219,7 +220,7 @@ def test_a_field_may_have_any_name(declare: Declare) -> None:
 
 def test_the_constructor_tells_what_it_takes(declare: Declare) -> None:
     cls = place(declare, frozen=True, slots=True)
-    cls("here")  # which writes it
+    assert cls("here") == cls("here")  # the second one writes it
     told = inspect.signature(cls)
     assert list(told.parameters) == ["name", "tags", "note"]
     assert told.parameters["note"].default == ""
@@ -232,3 +233,108 @@ def test_the_standard_library_is_told_the_options(declare: Declare) -> None:
     assert place(declare, frozen=True).__dataclass_params__.frozen
     assert place(declare, frozen=True).__dataclass_params__.init
     assert not place(declare).__dataclass_params__.frozen
+
+
+@pytest.mark.parametrize("given", [((), {}), ((1,), {"x": 2}), ((1, 2, 3), {}), ((1,), {"z": 2})])
+def test_the_very_first_instance_is_refused_wrong_arguments_too(
+    declare: Declare, given: tuple[tuple[int, ...], dict[str, int]]
+) -> None:
+    @declare()
+    class Pair:
+        x: int
+        y: int = 0
+
+    cls: Any = Pair
+    args, named = given
+    with pytest.raises(TypeError):
+        cls(*args, **named)
+    assert (cls(1).x, cls(1, y=2).y) == (1, 2)
+
+
+def test_what_comes_after_the_constructor_comes_after_the_first_instance_too(
+    declare: Declare,
+) -> None:
+    @declare(slots=True)
+    class Counted:
+        items: list[int] = field(default_factory=list)
+        count: int = field(init=False)
+        unit: str = field(init=False, default="items")
+
+        def __post_init__(self) -> None:
+            self.count = len(self.items)
+
+    cls: Any = Counted
+    for _ in range(3):
+        made = cls([1, 2])
+        assert (made.items, made.count, made.unit) == ([1, 2], 2, "items")
+
+
+class Our(NamedTuple):
+    """Somewhere."""
+
+    x: int
+    y: str = "y"
+
+    def shout(self) -> str:
+        return self.y.upper()
+
+
+class Standard(StandardNamedTuple):
+    """Somewhere."""
+
+    x: int
+    y: str = "y"
+
+    def shout(self) -> str:
+        return self.y.upper()
+
+
+@pytest.fixture(params=[Our, Standard])
+def named(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def test_a_named_tuple_is_a_tuple_with_names(named: Any) -> None:
+    made = named(1)
+    assert made == (1, "y")
+    assert (made.x, made.y, made.shout()) == (1, "y", "Y")
+    assert hash(made) == hash((1, "y"))
+    assert repr(made) == f"{named.__name__}(x=1, y='y')"
+    assert not hasattr(made, "__dict__")
+    with pytest.raises(AttributeError):
+        made.x = 2
+    match made:
+        case named(x, y):
+            assert (x, y) == (1, "y")
+        case _:
+            pytest.fail("it has no places")
+
+
+def test_a_named_tuple_takes_its_fields_and_no_others(named: Any) -> None:
+    assert named(1, "z") == named(y="z", x=1)
+    for args, given in (((), {}), ((1, "y", 2), {}), ((1,), {"z": 2}), ((1,), {"x": 2})):
+        with pytest.raises(TypeError):
+            named(*args, **given)
+    assert list(inspect.signature(named).parameters) == ["x", "y"]
+
+
+def test_a_named_tuple_can_be_copied_and_changed(named: Any) -> None:
+    made = named(1, "z")
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert type(copy.deepcopy(made)) is named
+    assert made._replace(x=2) == (2, "z")
+    assert made._asdict() == {"x": 1, "y": "z"}
+    assert named._make([3, "a"]) == (3, "a")
+    assert (named._fields, named._field_defaults) == (("x", "y"), {"y": "y"})
+    assert (named.__doc__, named.__match_args__) == ("Somewhere.", ("x", "y"))
+    with pytest.raises((TypeError, ValueError)):
+        made._replace(z=1)
+
+
+def test_a_named_tuple_may_have_a_field_of_any_name() -> None:
+    class Odd(NamedTuple):
+        cls: int
+        args: int = 2
+
+    assert Odd(cls=1) == (1, 2)
+    assert Odd(cls=3, args=4) == (3, 4)

@@ -8,7 +8,8 @@ place, or learns that a sync is over, asks for the next `write_to`.
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from typing import Any, Final
 
 from ottla.broker.flusher import AfterSync
@@ -29,10 +30,18 @@ class Pending(ABC):
     """A response that will be told by a call, as soon as it is known.
 
     A future tells in the next turn of the loop, and what it sets off is written in the one after
-    that.  Who waits for records to come would wait for both.
+    that.  Who waits for records to come would wait for both.  Everybody else awaits it.
     """
 
     __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.when_known(partial(_pass_on, told))
+        try:
+            return (yield from told)
+        finally:
+            self.cancel()  # who gives up, gives up for all
 
     @abstractmethod
     def when_known(self, tell: Callable[[Outcome], None]) -> None:
@@ -41,6 +50,34 @@ class Pending(ABC):
     @abstractmethod
     def cancel(self) -> None:
         """Tell nobody any more."""
+
+
+def _pass_on(told: "asyncio.Future[Any]", outcome: Outcome) -> None:
+    if told.done():
+        return
+    if isinstance(outcome, Exception):
+        told.set_exception(outcome)
+    else:
+        told.set_result(outcome)
+
+
+class Promised(Pending):
+    """What a future or a coroutine gives; a canceled one gives nothing."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self, promise: Awaitable[Any]) -> None:
+        self._future = asyncio.ensure_future(promise)
+
+    def when_known(self, tell: Callable[[Outcome], None]) -> None:
+        def done(future: "asyncio.Future[Any]") -> None:
+            if not future.cancelled():
+                tell(future.exception() or future.result())
+
+        self._future.add_done_callback(done)
+
+    def cancel(self) -> None:
+        self._future.cancel()
 
 
 class Slot:

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from ottla.ports import NO_ROOM
+from ottla.ports import MAY_PASS
 
 log = logging.getLogger(__name__)
 
@@ -23,16 +23,17 @@ class Chore:
     async def repeat(self) -> None:
         """Run it again and again; ends only with an error.
 
-        A full disk is none: what is there can still be read, and room may come back.
+        A full disk is none, nor is a want of descriptors: what is there can still be read, and both
+        may come back.
         """
         while True:
             await asyncio.sleep(self._interval_ms / 1000)
             try:
                 await self.run()
             except OSError as error:
-                if error.errno not in NO_ROOM:
+                if error.errno not in MAY_PASS:
                     raise
-                log.warning("housekeeping put off, the disk is full: %s", error)
+                log.warning("housekeeping put off: %s", error)
 
     async def run(self) -> None:
         """Run it now."""

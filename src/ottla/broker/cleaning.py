@@ -1,30 +1,34 @@
 """Housekeeping of the logs: retention, compaction, and syncs that nobody waits for.
 
 It runs between requests, in small steps: whatever takes longer than a few milliseconds gives the
-loop back in between.  A log that cannot be compacted, because it is damaged, is left alone until
-the next start: it can still be read and written.  Where retention meets damage, nothing goes.
-After every wait a partition may be closed, because its topic was deleted, and then its files are
-not ours anymore.
+loop back in between, and what is not in memory is read aside.  A log that cannot be compacted,
+because it is damaged, is left alone until the next start: it can still be read and written.  Where
+retention meets damage, nothing goes.  After every wait a partition may be closed, because its topic
+was deleted, and then its files are not ours anymore.
 """
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.broker.context import Node
 from ottla.broker.partition import Partition
 from ottla.broker.storage import Storage
 from ottla.errors import StorageError
 from ottla.log import checkpoints, files
-from ottla.log.retention import apply_retention
 from ottla.ports import NO_ROOM
 
 if TYPE_CHECKING:
-    from ottla.log.compaction import Compaction, Unsynced
+    from ottla.log.compaction import Compaction, Dirtiness, Unsynced
 
 log = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
+
 _PARTITIONS_PER_TURN: Final = 50
+_SETTLING_PAUSE_MS: Final = 5
 
 
 class Cleaning:
@@ -47,16 +51,17 @@ class Cleaning:
             if partition.is_closed:
                 continue
             partition.producers.expire(now_ms, expiration_ms)
-            if self._shrinks(partition, now_ms):
+            if await self._aside(partial(self._shrinks, partition, now_ms)):
                 shrunk.append(partition)
             if count % _PARTITIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
         has_room = not shrunk or self._write_starts()
+        removable: list[tuple[Partition, list[str]]] = []
         for partition in shrunk:
             if partition.is_closed or partition.log.is_replacing:
                 continue  # there were pauses; what is left now goes next time
             if has_room:
-                self._remove(partition.log.delete_old_segments(now_ms))
+                removable.append((partition, partition.log.delete_old_segments(now_ms)))
             else:
                 partition.log.remove_old_segments(now_ms)
                 await asyncio.sleep(0)
@@ -66,9 +71,15 @@ class Cleaning:
                 partition.index,
                 partition.log.start_offset,
             )
+        for partition, paths in removable:
+            await self._remove(partition, paths)
 
     def _shrinks(self, partition: Partition, now_ms: int) -> bool:
         """Move the start of a log over what need not be kept; whether segments can go now."""
+        from ottla.log.retention import apply_retention  # here, as below: nothing is old at a start
+
+        if partition.is_closed:
+            return False
         # Nobody who reads committed has been shown what is in an open transaction: it stays.
         limit = partition.last_stable_offset
         try:
@@ -94,8 +105,7 @@ class Cleaning:
 
     async def compact(self) -> None:
         """Compact the logs that are dirty enough, the dirtiest first."""
-        # Here, as below, because no broker has anything to compact when it starts.
-        from ottla.log.compaction import Compaction, survey
+        from ottla.log.compaction import Compaction
 
         for partition in self._node.partitions.all():
             if partition.log.is_replacing and not partition.is_closed:
@@ -103,16 +113,10 @@ class Cleaning:
         now_ms = self._node.ports.clock.now_ms()
         due = []
         for partition in self._node.partitions.all():
-            key = (partition.topic, partition.index)
-            if not partition.config.is_compacted or key in self._uncleanable:
+            if not partition.config.is_compacted:
                 continue
-            dirtiness = survey(
-                partition.log,
-                cleaned_offset=self._cleaned_offsets.get(key),
-                last_stable_offset=partition.last_stable_offset,
-                now_ms=now_ms,
-            )
-            if dirtiness.is_due(partition.config):
+            dirtiness = await self._aside(partial(self._survey, partition, now_ms))
+            if dirtiness is not None and dirtiness.is_due(partition.config):
                 due.append((dirtiness.ratio, partition, dirtiness))
         for _, partition, dirtiness in sorted(due, key=lambda item: -item[0]):
             if partition.is_closed:
@@ -127,24 +131,43 @@ class Cleaning:
             )
             await self._run(compaction, partition)
 
+    def _survey(self, partition: Partition, now_ms: int) -> "Dirtiness | None":
+        """How dirty a log is; None if it cannot be cleaned."""
+        from ottla.log.compaction import survey
+
+        key = (partition.topic, partition.index)
+        if partition.is_closed or key in self._uncleanable:
+            return None
+        try:
+            return survey(
+                partition.log,
+                cleaned_offset=self._cleaned_offsets.get(key),
+                last_stable_offset=partition.last_stable_offset,
+                now_ms=now_ms,
+            )
+        except StorageError as error:
+            self._give_up(key, error)
+            return None
+
+    def _give_up(self, key: tuple[str, int], error: StorageError) -> None:
+        self._uncleanable.add(key)
+        log.error("compaction gave up: topic=%s partition=%d reason=%s", *key, error)
+
     async def _run(self, compaction: "Compaction", partition: Partition) -> None:
         key = (partition.topic, partition.index)
         self._running = (partition.topic, compaction)
         try:
             while not compaction.is_done:
-                await self._sync(compaction.step())
+                await self._sync(await self._aside(compaction.step))
         except StorageError as error:
-            self._uncleanable.add(key)
-            log.error("compaction gave up: topic=%s partition=%d reason=%s", *key, error)
+            self._give_up(key, error)
             return
         finally:
             self._running = None
             if not compaction.is_done:
                 compaction.abandon()
-        if partition.is_closed:
-            return
-        self._remove(compaction.replaced_paths)
-        if not compaction.was_interrupted:
+        await self._remove(partition, compaction.replaced_paths)
+        if not (partition.is_closed or compaction.was_interrupted):
             self._cleaned_offsets[key] = compaction.cleaned_offset
             checkpoints.write_offsets(self._disk, files.CLEANED_OFFSETS, self._cleaned_offsets)
             log.info(
@@ -162,17 +185,17 @@ class Cleaning:
             if partition.is_closed:
                 return
 
+    async def _aside(self, read: Callable[[], _T]) -> _T:
+        """What `read` gives, which is called again after each wait for the device."""
+        from ottla.broker.cold_reads import without_blocking
+
+        return await without_blocking(self._disk, read)
+
     async def _sync(self, unsynced: "Unsynced") -> None:
         """Wait for what a step of compaction left to sync; if nothing, give the loop back."""
-        from ottla.log.compaction import Folder
-
-        written = [item for item in unsynced if not isinstance(item, Folder)]
-        for item in unsynced:
-            if isinstance(item, Folder):
-                await self._disk.sync_folder_aside(item.path)
-        if written:
-            await self._disk.sync_files(written)
-        if not unsynced:
+        if unsynced:
+            await self._disk.sync_files(unsynced)
+        else:
             await asyncio.sleep(0)
 
     def forget(self, topic: str) -> None:
@@ -195,6 +218,18 @@ class Cleaning:
                 log.warning("cleaned offsets not written, the disk is full: %s", error)
         self._uncleanable = {key for key in self._uncleanable if key[0] != topic}
 
+    async def checkpoint(self) -> None:
+        """Write down how far every log is durable and where it starts.
+
+        What a log has to write before, it writes in a turn of its own.  After its first records
+        each has something: thousands of them would hold up everybody for seconds.
+        """
+        for partition in self._node.partitions.all():
+            if not partition.is_closed and not partition.log.is_settled:
+                partition.log.settle()
+                await asyncio.sleep(_SETTLING_PAUSE_MS / 1000)
+        self._storage.checkpoint()
+
     async def sync_rolled(self) -> None:
         """With `flush=os`: sync in the background, so that recovery points can move."""
         for partition in self._node.partitions.all():
@@ -203,6 +238,10 @@ class Cleaning:
                 await self._disk.sync_files(partition.unsynced_files())
                 partition.mark_synced(up_to)
 
-    def _remove(self, paths: list[str]) -> None:
+    async def _remove(self, partition: Partition, paths: list[str]) -> None:
+        """Remove files of old segments, and give the loop back after each: it may take a while."""
         for path in paths:
+            if partition.is_closed:
+                return  # they go with their topic
             self._disk.remove(path)
+            await asyncio.sleep(0)

@@ -1,6 +1,7 @@
 """The control socket in the data directory: whoever may use the folder can ask for a copy of it.
 
-A copy belongs to its connection, and goes with it, however that ends.
+A copy belongs to its connection, and goes with it, however that ends.  Whoever keeps one for too
+long loses it: what is deleted meanwhile takes room until then.
 """
 
 import asyncio
@@ -18,13 +19,16 @@ log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS: Final = 16
 MAX_QUESTION_BYTES: Final = 64
+MAX_HELD_S: Final = 24 * 60 * 60.0
+"""How long a copy is kept: some terabytes can be packed in that time."""
 
 
 class ControlSocket:
     """Listens in `folder`, from `open` to `close`."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, max_held_s: float = MAX_HELD_S) -> None:
         self._folder = folder
+        self._max_held_s = max_held_s
         self._freezer_of: Callable[[], Freezer] | None = None
         self._server: asyncio.Server | None = None
         self._talks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
@@ -78,7 +82,7 @@ class ControlSocket:
 
         assert self._freezer_of is not None
         freezer = self._freezer_of()
-        question = await reader.readline()
+        question: bytes | None = await reader.readline()
         if not question:
             return  # it has hung up
         if question != words.FREEZE:
@@ -89,12 +93,20 @@ class ControlSocket:
         except (StorageError, OSError) as error:
             await _say(writer, words.refused(str(error)))
             return
+        held_s = self._max_held_s
         try:
-            await _say(writer, words.frozen(frozen.folder, frozen.ends))
-            question = await reader.readline()
+            async with asyncio.timeout(held_s):
+                await _say(writer, words.frozen(frozen.folder, frozen.ends))
+                question = await reader.readline()
+        except TimeoutError:
+            log.warning("copy let go of, nobody released it: held_s=%g", held_s)
+            question = None
         finally:
             await freezer.thaw()
-        if question == words.RELEASE:
+        if question is None:
+            await _say(writer, words.refused(f"it keeps a copy for {held_s:g} s and no longer"))
+            await reader.readline()  # so that it is told, and not hung up on
+        elif question == words.RELEASE:
             await _say(writer, words.RELEASED)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from ottla.broker.partition import Partition
 from ottla.broker.shard import Decision, Shard, UnansweredError
-from ottla.cluster.controller import NewTopic
+from ottla.cluster.topics import NewTopic
 from ottla.errors import ErrorCode, StorageError
 from ottla.model import coordinator_partition
 

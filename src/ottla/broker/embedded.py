@@ -26,10 +26,10 @@ from ottla.runtime.disk import RealDisk
 from ottla.runtime.entropy import SystemEntropy
 from ottla.runtime.network import RealNetwork
 from ottla.runtime.reserve import RESERVE_FILE, Reserve
-from ottla.runtime.thread import LoopThread
 
 if TYPE_CHECKING:
     from ottla.broker.freezing import Frozen
+    from ottla.runtime.thread import LoopThread
 
 
 def open_server(
@@ -50,7 +50,10 @@ def open_server(
     try:
         disk.lock()
         path = os.path.join(disk.root, METADATA_FILE)
-        store = SqliteStore(path, is_temporary=is_temporary, reserve=_reserve(disk, is_temporary))
+        reserve = Reserve(os.path.join(disk.root, RESERVE_FILE))
+        store = SqliteStore(
+            path, is_temporary=is_temporary, reserve=None if is_temporary else reserve
+        )
     except (OSError, OttlaError):
         disk.close()
         raise
@@ -68,15 +71,6 @@ def open_server(
         back_up=lambda folder: store.back_up(os.path.join(disk.root, folder, METADATA_FILE)),
         control=None if is_temporary else ControlSocket(disk.root),
     )
-
-
-def _reserve(disk: RealDisk, is_temporary: bool) -> Reserve | None:
-    """Room for changes of metadata on a full disk; what is temporary is just thrown away."""
-    if is_temporary:
-        return None
-    reserve = Reserve(os.path.join(disk.root, RESERVE_FILE))
-    reserve.keep()
-    return reserve
 
 
 class Broker:
@@ -180,7 +174,9 @@ class Broker:
     ) -> None:
         await asyncio.to_thread(self.stop)
 
-    def _new_thread(self) -> LoopThread:
+    def _new_thread(self) -> "LoopThread":
+        from ottla.runtime.thread import LoopThread
+
         return LoopThread("ottla-broker")
 
     def _new_server(self, config: BrokerConfig) -> Server:

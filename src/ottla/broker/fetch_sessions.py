@@ -13,11 +13,11 @@ session is told so and starts again.
 
 from collections import OrderedDict
 from dataclasses import field
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import ErrorCode
 from ottla.ports import Entropy
-from ottla.values import dataclass
+from ottla.values import NamedTuple, dataclass
 from ottla.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
-from ottla.ports import Disk, File
+from ottla.ports import Disk, File, Folder
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Syncable(Protocol):
         """What was appended since `unsynced_files` was last asked for."""
         ...
 
-    def unsynced_files(self) -> list[File]: ...
+    def unsynced_files(self) -> list[File | Folder]: ...
 
     def mark_synced(self, up_to_offset: int) -> None: ...
 
@@ -207,6 +207,7 @@ class Flusher:
             except OSError as error:
                 sync.error = error
             except Exception as error:  # no thread to sync with, or a bug: the same to who waits
+                log.exception("a sync did not take place")
                 sync.error = OSError(errno.EIO, f"the sync did not take place: {error}")
             sync.is_over = True
             self.on_duration(asyncio.get_running_loop().time() - began_s)

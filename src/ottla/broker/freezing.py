@@ -15,7 +15,7 @@ segments were compacted: records may have made way for newer ones that are not i
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
@@ -24,7 +24,7 @@ from ottla.errors import StorageError
 from ottla.log import checkpoints, files
 from ottla.log.segment import Segment
 from ottla.ports import Disk
-from ottla.values import dataclass
+from ottla.values import NamedTuple, dataclass
 
 log = logging.getLogger(__name__)
 
@@ -162,8 +162,9 @@ class Freezer:
         await self._open_ends()
         self._disk.make_folder(files.FROZEN)
         cuts, points = self._cut()
-        await self.pause()
+        # In the same turn: a log that is opened late would be neither among the cuts nor idle.
         self._copy_rest(points)
+        await self.pause()
         for count, cut in enumerate(cuts, 1):
             if cut.is_void:
                 log.info("copy begun anew: folder=%s", cut.partition.log.folder)

@@ -9,7 +9,7 @@ are made a few at a time, with turns for clients in between.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from ottla import measures
 from ottla.broker.cold_reads import without_blocking
@@ -18,6 +18,7 @@ from ottla.broker.partition import Partition
 from ottla.coordinator.group.telling import GroupSummary
 from ottla.errors import ErrorCode, StorageError
 from ottla.exposition import MAX_SERIES, Exposition, Metric
+from ottla.values import NamedTuple
 
 log = logging.getLogger(__name__)
 

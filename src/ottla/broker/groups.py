@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.partition import Partition
 from ottla.broker.shard import Decision, Reply, Shard
-from ottla.cluster.controller import NewTopic
+from ottla.cluster.topics import NewTopic
 from ottla.coordinator.caller import Caller
 from ottla.coordinator.effects import Effect, Ticket
 from ottla.coordinator.group.consumer.topics import Topics
@@ -35,7 +35,7 @@ class GroupShard(Shard):
     """A shard whose machine coordinates groups."""
 
     def __init__(self, machine: GroupCoordinator, partition: Partition, node: "Node") -> None:
-        super().__init__(machine, partition, node.ports.clock, node.flusher)
+        super().__init__(machine, partition, node.ports.clock, node.ports.disk, node.flusher)
         self.machine = machine
         self._node = node
         self._deleted_topics: set[str] = set()  # while it loads
@@ -46,6 +46,8 @@ class GroupShard(Shard):
         Those count, too, of which a crash kept us from hearing: our own metadata is never behind.
         """
         await super().load()
+        if self.is_broken:
+            return
         self.tell(self.machine.on_topics_deleted(frozenset(self._deleted_topics)))
         self._deleted_topics.clear()
         topics = self._node.controller.image.topics.values()

@@ -8,7 +8,7 @@ read never disappears again unless the user asked for that risk.
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from ottla.broker.flusher import Flusher
 from ottla.broker.validation import RejectedBatchError, RejectedRecord, Rules
@@ -18,15 +18,20 @@ from ottla.log.log import Log
 from ottla.log.search import TimedOffset
 from ottla.log.segment import LogRead
 from ottla.model import INTERNAL_TOPICS
-from ottla.ports import Buffer, File
+from ottla.ports import Buffer, File, Folder
 from ottla.records.batch import (
     LOG_APPEND_TIME_BIT,
     NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
     Batch,
 )
+from ottla.values import NamedTuple
 
 log = logging.getLogger(__name__)
+
+CALM_MS: Final = 10_000
+"""How long no append has failed when it is said that they work again: on a disk that is nearly full
+they do and do not, by their size."""
 
 _NONE: Final = ErrorCode.NONE
 """To ask an enum for a member costs more than a call, and this is the way of every request."""
@@ -53,6 +58,15 @@ _appended: Final[Callable[[tuple[Any, ...]], Appended]] = partial(tuple.__new__,
 
 _CLOSED = Appended(error=ErrorCode.KAFKA_STORAGE_ERROR, message="the log is closed")
 """For who waited while the topic was deleted, or the broker stopped: a clean end stays clean."""
+
+
+class _Failures(NamedTuple):
+    """Appends that failed, since there was last peace."""
+
+    reason: str | None
+    """That of the last one."""
+    failed_count: int
+    last_ms: int
 
 
 class Waiter(Protocol):
@@ -93,6 +107,7 @@ class Partition:
         """What was appended since the last sync began; nobody counts where there is no flusher."""
         self.config = config
         self._rules = Rules(config, max_decompressed_bytes=max_decompressed_bytes)
+        self._failures: _Failures | None = None
         self._flusher = flusher
         self._max_decompressed_bytes = max_decompressed_bytes
 
@@ -158,8 +173,10 @@ class Partition:
         try:
             base_offset = self.log.append(batch, leader_epoch=self.leader_epoch, now_ms=now_ms)
         except (OSError, StorageError) as error:
-            log.error("append failed: topic=%s partition=%d %s", self.topic, self.index, error)
+            self._note_failure(error, now_ms)
             return Appended(error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
+        if self._failures is not None:
+            self._note_success(self._failures, now_ms)
         size_bytes = len(batch.data)
         self.appended_bytes += size_bytes
         if self._flusher is None:
@@ -172,6 +189,24 @@ class Partition:
                 self._flusher.note(self)
         append_time_ms = now_ms if batch.attributes & LOG_APPEND_TIME_BIT else -1
         return _appended((_NONE, None, base_offset, append_time_ms, start_offset, (), True))
+
+    def _note_failure(self, error: OSError | StorageError, now_ms: int) -> None:
+        """Say that appends fail, and why: once, however often they are tried."""
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        if self._failures is None or self._failures.reason != reason:
+            log.error("append failed: topic=%s partition=%d %s", self.topic, self.index, error)
+        failed_count = 0 if self._failures is None else self._failures.failed_count
+        self._failures = _Failures(reason, failed_count + 1, now_ms)
+
+    def _note_success(self, failures: "_Failures", now_ms: int) -> None:
+        if abs(now_ms - failures.last_ms) >= CALM_MS:  # the clock may have been set
+            log.warning(
+                "appends work again: topic=%s partition=%d failed_count=%d",
+                self.topic,
+                self.index,
+                failures.failed_count,
+            )
+            self._failures = None
 
     def read(
         self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
@@ -188,7 +223,8 @@ class Partition:
         for segment in self.log.segments:
             if segment.next_offset <= offset:
                 continue
-            spot = segment.find(offset)
+            # Of those after the first one, which come whole, no index has to be loaded.
+            spot = segment.find(offset) if segment.base_offset <= offset else None
             total += segment.size_bytes - (spot.position if spot else 0)
             if total >= at_least:
                 break
@@ -220,7 +256,7 @@ class Partition:
         for waiter in waiters:
             waiter.on_advance(self)
 
-    def unsynced_files(self) -> list[File]:
+    def unsynced_files(self) -> list[File | Folder]:
         self.unsynced_bytes = 0
         return self.log.unsynced_files()
 

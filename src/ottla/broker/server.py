@@ -115,6 +115,12 @@ class Server:
         """Where `/metrics` is answered; None if it is not."""
         return None if self._http_listener is None else self._http_listener.address
 
+    @property
+    def request_count(self) -> int:
+        """How many requests have come since the start."""
+        assert self._node is not None, "the broker is not started"
+        return sum(self._node.meters.request_counts)
+
     def freezer(self) -> "Freezer":
         """What makes copies of the data directory."""
         from ottla.broker.freezing import Freezer  # here, as below
@@ -133,7 +139,7 @@ class Server:
         try:
             return await self._open()
         except (Exception, asyncio.CancelledError):
-            self._give_up()
+            self.abandon()
             raise
 
     async def _open(self) -> Opened:
@@ -221,7 +227,14 @@ class Server:
             self._flusher.abandon()
         if self._connections is not None:
             self._connections.abort_all()
-        self._give_up()
+        if self._control is not None:
+            self._control.abandon()
+        self._close_coordinators()
+        self._close_listeners()
+        if self._storage is not None:
+            self._storage.abandon()
+        self._store.close()
+        self._ports.disk.close()
 
     async def housekeep(self) -> None:
         """Do now what is otherwise done every so often."""
@@ -252,16 +265,6 @@ class Server:
             for coordinators in self._node.coordinators:
                 coordinators.close()
             self._node.producer_ids.close()
-
-    def _give_up(self) -> None:
-        if self._control is not None:
-            self._control.abandon()
-        self._close_coordinators()
-        self._close_listeners()
-        if self._storage is not None:
-            self._storage.abandon()
-        self._store.close()
-        self._ports.disk.close()
 
     async def _listen(self, node: Node) -> None:
         self._connections = Connections(node, _limits_of(self._config))
@@ -306,7 +309,7 @@ class Server:
         idle_ms = self._config.connections_max_idle_ms // _IDLE_CHECKS_PER_LIMIT
         if idle_ms > 0:
             self._every(idle_ms, self._connections.close_idle)
-        self._every(self._config.recovery_point_interval_ms, self._storage.checkpoint)
+        self._every(self._config.recovery_point_interval_ms, cleaning.checkpoint)
         self._every(DELETION_INTERVAL_MS, self._storage.delete_doomed)
         self._every(OPENING_INTERVAL_MS, self._open_late)
         self._every(self._config.retention_check_interval_ms, cleaning.delete_old)

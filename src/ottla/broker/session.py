@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from ottla.broker.answers import COALESCED_BYTES, Answers, Outcome, Pending, Slot
+from ottla.broker.answers import COALESCED_BYTES, Answers, Outcome, Pending, Promised, Slot
 from ottla.broker.complaints import Complaints
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route
@@ -82,7 +82,7 @@ class Session(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._is_reading = True
         self._is_writable = True
-        self._waiting: dict[asyncio.Future[Any] | Pending, None] = {}
+        self._waiting: dict[Pending, None] = {}
         """In order: they are canceled in it, and a simulation shall be the same every time."""
         self.peer: tuple[str, int] = ("", 0)
         self.last_active = 0.0
@@ -98,8 +98,7 @@ class Session(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        waiting, self._waiting = self._waiting, {}
-        for each in waiting:
+        for each in self._waiting:
             each.cancel()
         self._answers.clear()
         self._backlog.clear()
@@ -121,7 +120,7 @@ class Session(asyncio.BufferedProtocol):
             self.last_active = self._loop.time()
             self._is_frame_fresh = True
             for frame in frames:
-                if self._backlog or not self._may_serve():
+                if self._backlog or self._is_held or not self._makes_room():
                     self._backlog.append(bytearray(frame))  # the frame is gone with the next read
                 else:
                     self._serve(frame)
@@ -145,9 +144,6 @@ class Session(asyncio.BufferedProtocol):
     def _report_held(self) -> None:
         self._held_bytes = self._reader.held_bytes
         self._budget.report(self, self._held_bytes)
-
-    def eof_received(self) -> bool:
-        return False
 
     def pause_writing(self) -> None:
         self._is_writable = False
@@ -196,10 +192,6 @@ class Session(asyncio.BufferedProtocol):
         """Keep the bytes of the request that is served until the function is called, if we can."""
         return self._reader.hold() if self._is_frame_fresh else None
 
-    def _may_serve(self) -> bool:
-        """Whether one more request may be served now."""
-        return not self._is_held and self._makes_room()
-
     def _makes_room(self) -> bool:
         """Write what is ready, if it is much; return whether there is room for more answers."""
         answers = self._answers
@@ -215,19 +207,15 @@ class Session(asyncio.BufferedProtocol):
         """There may be room again: serve what waits for it, then read on."""
         self._will_catch_up = False
         try:
-            while self._backlog and self._may_serve():
+            while self._backlog and not self._is_held and self._makes_room():
                 self._serve(self._backlog.popleft())
-            self._raise_fault()
+            if self._reader.fault is not None and not self._backlog and self.is_open:
+                raise self._reader.fault  # in the frame after all those that are served
         except WireError as error:
             self._refuse(error)
             return
         self._write_ready()
         self._adjust_reading()
-
-    def _raise_fault(self) -> None:
-        """Raise what is wrong with the frame that comes next, once all before it are served."""
-        if self._reader.fault is not None and not self._backlog and self.is_open:
-            raise self._reader.fault
 
     def _serve(self, frame: memoryview | bytearray) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -262,17 +250,10 @@ class Session(asyncio.BufferedProtocol):
             return
         if is_there:
             self._answers.add(header, result)
+        elif type(result) is AfterSync:
+            self._hold_back(header, result)
         else:
-            self._wait_for(result, request)
-
-    def _wait_for(self, result: Any, request: Request) -> None:
-        """The response is not known yet, or may not leave."""
-        if type(result) is AfterSync:
-            self._hold_back(request.header, result)
-        elif isinstance(result, Pending):
-            self._expect(result, self._answers.reserve(), request)
-        else:
-            self._follow(result, self._answers.reserve(), request)
+            self._expect(result, request)
 
     def _hold_back(self, header: RequestHeader, result: AfterSync[Any]) -> None:
         self._answers.add_after(header, result)
@@ -285,57 +266,41 @@ class Session(asyncio.BufferedProtocol):
             self._answers.settle(sync)
             self._catch_up()
 
-    def _expect(self, result: Pending, slot: Slot, request: Request) -> None:
-        """Fill `slot` once `result` is told, and write it then: nothing else is served meanwhile.
+    def _expect(self, result: Pending | Awaitable[Any], request: Request) -> None:
+        """Keep a place for what `result` will give.
 
-        We are told from wherever it became known, as in the middle of another client's request.
-        So what this one has sent since is served later.
+        An answer that others wait behind is written when it is told, which may be in the middle of
+        another client's request; so what this one has sent since is served later.
         """
-        self._waiting[result] = None
-        self._is_held = True
-        since_s = self.last_active
-
-        def tell(outcome: Outcome) -> None:
-            self._waiting.pop(result, None)
-            self._is_held = False
-            self._settle(slot, request, outcome, since_s)
-            self._write_ready()
-            if self._backlog or not self._is_reading:
-                self._catch_up_soon()
-
-        result.when_known(tell)
-
-    def _follow(self, result: Awaitable[Any], slot: Slot, request: Request) -> None:
-        """Fill `slot` once `result` is there."""
-        future = asyncio.ensure_future(result)
-        self._waiting[future] = None
-        since_s = self.last_active
-        holds = request.header.request_api_key == ApiKey.FETCH  # a cold read
+        pending = result if isinstance(result, Pending) else Promised(result)
+        slot, since_s = self._answers.reserve(), self.last_active
+        self._waiting[pending] = None
+        holds = request.header.request_api_key == ApiKey.FETCH
         self._is_held = self._is_held or holds
 
-        def done(future: asyncio.Future[Any]) -> None:
-            self._waiting.pop(future, None)
+        def tell(outcome: Outcome) -> None:
+            self._waiting.pop(pending, None)
+            self._settle(slot, request, outcome, since_s)
             if holds:
                 self._is_held = False
-            if not future.cancelled():
-                self._settle(slot, request, future.exception() or future.result(), since_s)
+                self._write_ready()
+            if not holds or self._backlog or not self._is_reading:
                 self._catch_up_soon()
 
-        future.add_done_callback(done)
+        pending.when_known(tell)
 
     def _settle(self, slot: Slot, request: Request, outcome: Outcome, since_s: float) -> None:
-        """What a request has waited for is known."""
-        if self._transport is None:
-            return
-        if isinstance(outcome, BaseException):
-            self._fail(request, outcome)
-            return
+        """What a request has waited for is known, and its faults are not those of who tells us."""
+        if self._transport is None and not isinstance(outcome, Exception):
+            return  # nobody is there any more; a fault of ours is told all the same
         try:
+            if isinstance(outcome, Exception):
+                raise outcome
             self._answers.fill(slot, request.header, outcome)
-        except Exception as error:  # not the fault of whoever tells us
+        except Exception as error:
             self._fail(request, error)
-            return
-        self._meters.finish(request.header.request_api_key, since_s)
+        else:
+            self._meters.finish(request.header.request_api_key, since_s)
 
     def _catch_up_soon(self) -> None:
         """Write in the next turn of the loop, once for all answers of this one.

@@ -16,9 +16,11 @@ been told of it is told UNKNOWN_SERVER_ERROR, as in Kafka.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
+from ottla.broker.cold_reads import without_blocking
 from ottla.broker.flusher import AfterSync, Flusher
 from ottla.broker.partition import Partition
 from ottla.coordinator.effects import (
@@ -33,7 +35,7 @@ from ottla.coordinator.effects import (
 )
 from ottla.errors import ErrorCode, StorageError
 from ottla.log.segment import LogRead
-from ottla.ports import Clock
+from ottla.ports import Clock, Disk
 from ottla.records.batch import NO_PRODUCER_ID, Batch, batches
 from ottla.records.builder import BatchOptions, build
 from ottla.records.control import read_marker
@@ -86,11 +88,17 @@ class Shard:
     """One machine, its log, its alarms, and those who wait for it."""
 
     def __init__(
-        self, machine: Machine, partition: Partition, clock: Clock, flusher: Flusher | None
+        self,
+        machine: Machine,
+        partition: Partition,
+        clock: Clock,
+        disk: Disk,
+        flusher: Flusher | None,
     ) -> None:
         self._machine = machine
         self.partition = partition
         self._clock = clock
+        self._disk = disk
         self._flusher = flusher
         self._alarms: dict[AlarmName, asyncio.TimerHandle] = {}
         self._waiting: dict[Ticket, asyncio.Future[Any]] = {}
@@ -106,17 +114,24 @@ class Shard:
         """Called when the shard is given up: somebody has to load another one."""
 
     async def load(self) -> None:
-        """Feed the machine everything that its partition holds."""
+        """Feed the machine everything that its partition holds, unless that is given up."""
         offset = self.partition.log.start_offset
-        while offset < self.partition.next_offset:
-            found = self.partition.log.read(offset, _LOAD_BYTES)
-            assert isinstance(found, LogRead), found
+        while offset < self.partition.next_offset and not self.is_broken:
+            found = await without_blocking(self._disk, partial(self._read, offset))
             for batch in batches(found.data, partial_tail=False):
                 self._replay(batch)
             offset = max(found.next_offset, offset + 1)
             await asyncio.sleep(0)
-        self.is_loaded = True
-        self._perform(self._machine.on_loaded(self._now_ms()))
+        if not self.is_broken:
+            self.is_loaded = True
+            self._perform(self._machine.on_loaded(self._now_ms()))
+
+    def _read(self, offset: int) -> LogRead:
+        if self.is_broken:
+            return LogRead(b"", offset)  # the log may be closed
+        found = self.partition.log.read(offset, _LOAD_BYTES)
+        assert isinstance(found, LogRead), found
+        return found
 
     def ask(self, decide: Decision) -> "asyncio.Future[Any]":
         """Let the machine decide; the future of its answer to us."""

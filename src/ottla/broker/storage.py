@@ -12,9 +12,9 @@ only room was missing, it is opened as soon as there is some.
 """
 
 import asyncio
-import errno
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from ottla.broker.config import BrokerConfig
@@ -26,8 +26,9 @@ from ottla.cluster.image import PartitionImage, TopicImage
 from ottla.errors import ErrorCode, StorageError
 from ottla.log import checkpoints, files
 from ottla.log.log import Log
+from ottla.log.recovery import names_to_read
 from ottla.log.segment import Segment
-from ottla.ports import NO_ROOM, Disk, Ports
+from ottla.ports import MAY_PASS, Disk, Ports
 from ottla.values import dataclass
 
 log = logging.getLogger(__name__)
@@ -36,9 +37,6 @@ _DELETED: Final = "-delete"
 _STRAY: Final = "-stray"
 _COPIED_BYTES: Final = 1024 * 1024
 """How much of a log is in memory at a time while it is written again."""
-
-_MAY_PASS: Final = NO_ROOM | {errno.EMFILE, errno.ENFILE}
-"""What the system says if there is no room on the disk, or for open files: both may come back."""
 
 
 Points = tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]
@@ -78,8 +76,8 @@ class Storage:
         self._written: set[tuple[str, int]] = set()
         """The partitions that the checkpoints on disk name."""
         self._was_clean = False
-        self._late: dict[tuple[str, int], None] = {}
-        """Partitions that are offline for want of room."""
+        self._late: dict[tuple[str, int], bytes] = {}
+        """Partitions that are offline for want of room, and the ids of their topics."""
         self._deleted_count = 0
         self._doomed: list[str] = []
 
@@ -89,7 +87,8 @@ class Storage:
         self._start_offsets = checkpoints.read_offsets(self._disk, files.START_OFFSETS)
         self._written = self._recovery_points.keys() | self._start_offsets.keys()
         self._was_clean = checkpoints.had_clean_shutdown(self._disk)
-        checkpoints.clear_clean_shutdown(self._disk)
+        if self._was_clean:
+            self._disk.remove(files.CLEAN_SHUTDOWN)  # durably so by the sync below
         image = self._controller.image
         self._tidy(image.topics.values())
         offline = [
@@ -98,7 +97,8 @@ class Storage:
             for partition in topic.partitions
             if not self._open_partition(topic, partition)
         ]
-        # A folder that was made just now must not go with the power, and its records with it.
+        # Before anything is written: the mark of a clean stop must not come back with the power,
+        # and a folder that was made just now must not go with it, and its records.
         self._disk.sync_folder("")
         was_clean, self._was_clean = self._was_clean, False
         self._keep_offline_points()
@@ -129,10 +129,12 @@ class Storage:
     async def open_late(self) -> bool:
         """Open the partitions that there was no room for; whether any are open now.
 
-        Each is recovered as after a crash, in one go: that holds up clients, and is rare.
+        Each is recovered as after a crash.  What that takes is read aside; the rest is done in one
+        go, which holds up clients, and is rare.
         """
         opened_count = 0
         for key in list(self._late):
+            await _bring(self._disk, files.folder_of(*key), self._recovery_points.get(key, 0))
             topic = self._controller.image.topics.get(key[0])
             if topic is None or key not in self._late:
                 continue  # it was deleted meanwhile
@@ -152,7 +154,8 @@ class Storage:
     async def delete_doomed(self) -> None:
         """Remove the folders of deleted topics, giving the loop back after each."""
         while self._doomed:
-            _delete_folder(self._disk, self._doomed.pop())
+            _delete_folder(self._disk, self._doomed[-1])
+            self._doomed.pop()  # not before: it may have to be tried again
             await asyncio.sleep(0)
 
     def checkpoint(self) -> None:
@@ -237,8 +240,8 @@ class Storage:
         except (StorageError, OSError) as error:
             if key not in self._late:
                 log.error("partition offline: topic=%s partition=%d reason=%s", *key, error)
-            if isinstance(error, OSError) and error.errno in _MAY_PASS:
-                self._late[key] = None
+            if isinstance(error, OSError) and error.errno in MAY_PASS:
+                self._late[key] = topic.topic_id
             else:
                 self._late.pop(key, None)
             self._partitions.put(*key, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -300,8 +303,10 @@ class Storage:
                 del points[key]
         doomed = []
         for key in [key for key in self._late if key[0] == name]:
-            del self._late[key]
-            doomed += [files.folder_of(*key)] if self._disk.exists(files.folder_of(*key)) else []
+            folder, topic_id = files.folder_of(*key), self._late.pop(key)
+            # It may still be that of an earlier topic, which there was no room to move aside.
+            if self._disk.exists(folder) and self._topic_id_in(folder) in (None, topic_id):
+                doomed.append(folder)
         for partition in self._partitions.remove(name):
             partition.close()
             doomed.append(files.folder_of(name, partition.index))
@@ -354,6 +359,16 @@ def _is_partition(disk: Disk, folder: str) -> bool:
     return any(n == files.PARTITION_METADATA or files.parse_name(n) is not None for n in names)
 
 
+async def _bring(disk: Disk, folder: str, recovery_point: int) -> None:
+    """Have in memory what recovery of a log will read.  If that cannot be, it will tell why."""
+    with suppress(OSError):
+        for name in names_to_read(disk.names(folder), recovery_point):
+            file = disk.open(f"{folder}/{name}")
+            size_bytes = file.size_bytes()
+            file.close()
+            await disk.warm(f"{folder}/{name}", 0, size_bytes)
+
+
 def _delete_folder(disk: Disk, folder: str) -> None:
     for name in disk.names(folder):
         disk.remove(f"{folder}/{name}")
@@ -372,7 +387,7 @@ def _save_again(records: Log, recovery_point: int, *, is_synced: bool) -> None:
             _write_again(segment, recovery_point)
         if is_synced:
             records.sync()
-    except OSError:
+    except (OSError, StorageError):
         records.abandon()
         raise
 

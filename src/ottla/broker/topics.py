@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from ottla.cluster.controller import NewTopic
 from ottla.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -14,6 +13,8 @@ async def create_missing(node: "Node", names: list[str]) -> dict[str, ErrorCode]
 
     A topic that somebody else created meanwhile is not refused.
     """
+    from ottla.cluster.topics import NewTopic  # here, because most topics are there
+
     outcomes = await node.controller.create_topics(
         [NewTopic(name=name) for name in names], validate_only=False
     )

@@ -18,7 +18,7 @@ from ottla.broker.markers import write_marker
 from ottla.broker.partition import Partition
 from ottla.broker.shard import Decision, Reply, Shard, UnansweredError
 from ottla.broker.transactional import Turns
-from ottla.cluster.controller import NewTopic
+from ottla.cluster.topics import NewTopic
 from ottla.coordinator.caller import Caller
 from ottla.coordinator.effects import Effect, Ticket, WriteMarkers
 from ottla.coordinator.txn.adding import takes_part
@@ -72,7 +72,7 @@ class TransactionShard(Shard):
     """A shard whose machine coordinates transactions."""
 
     def __init__(self, machine: TransactionCoordinator, partition: Partition, node: "Node") -> None:
-        super().__init__(machine, partition, node.ports.clock, node.flusher)
+        super().__init__(machine, partition, node.ports.clock, node.ports.disk, node.flusher)
         self.machine = machine
         self._node = node
         self._ending: dict[str, asyncio.Task[None]] = {}

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from ottla.errors import OttlaError
-from ottla.quantities import Duration, human, short_duration
 from ottla.values import dataclass
 
 
@@ -70,6 +69,8 @@ def table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, for_people: bool
 ) -> list[str]:
     """Aligned columns under a heading: numbers to the right, all else to the left."""
+    from ottla.quantities import human  # here, as below, because a broker starts without
+
     values = list(rows)
     cells = [[name.upper().replace("_", " ") for name in columns]]
     cells += [[human(value) if for_people else _plain(value) for value in row] for row in values]
@@ -88,6 +89,8 @@ def table(
 
 
 def _plain(value: object) -> str:
+    from ottla.quantities import Duration, short_duration
+
     match value:
         case None:
             return "-"

@@ -12,6 +12,7 @@ import errno
 import gc
 import logging
 import os
+import signal
 import socket
 import time
 from collections.abc import Coroutine, Iterator, Mapping
@@ -20,11 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla import __version__
 from ottla.cli.saying import InUseError, Output
-from ottla.cli.server_file import read_settings
 from ottla.cli.settings import parse_pairs
 from ottla.errors import ConfigError, OttlaError
-from ottla.quantities import counted
-from ottla.runtime.lean import import_asyncio
+from ottla.runtime.lean import import_asyncio, load_put_off
 from ottla.values import dataclass
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ DEFAULT_CONSOLE_PORT: Final = 8080
 FLUSHES: Final = ("commit", "os")
 _LEFT_ALONE_S: Final = 0.5
 """How long the first clients have the broker for themselves, before it loads the rest."""
-_BETWEEN_IMPORTS_S: Final = 0.005
 EVERY_INTERFACE: Final = ("", "0.0.0.0", "::")
 
 
@@ -77,8 +75,7 @@ def serve(output: Output, options: ServeOptions) -> None:
         import click
 
         raise click.UsageError("--ephemeral has a folder of its own; leave out --data-dir")
-    given = read_settings(options.config_file) if options.config_file is not None else {}
-    given |= parse_pairs("-X", options.settings)
+    given = _file_settings(options.config_file) | parse_pairs("-X", options.settings)
     with _folder(options.data_dir, options.ephemeral) as folder, _garbage_kept():
         given |= settings_from_options(options, given, folder)
         if options.console and is_for_itself(given):
@@ -86,6 +83,14 @@ def serve(output: Output, options: ServeOptions) -> None:
         config = checked_config(given)
         _start_logging(output.verbose)
         _run(_serve(config, output, options.console_port if options.console else None))
+
+
+def _file_settings(path: str | None) -> dict[str, object]:
+    if path is None:
+        return {}
+    from ottla.cli.server_file import read_settings
+
+    return read_settings(path)
 
 
 def settings_from_options(
@@ -96,7 +101,7 @@ def settings_from_options(
     if options.host is not None or options.port is not None or "listeners" not in given:
         host = DEFAULT_HOST if options.host is None else options.host
         port = DEFAULT_PORT if options.port is None else options.port
-        settings["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
+        settings["listeners"] = f"PLAINTEXT://{written(host, port)}"
     if options.advertise is not None:
         settings["advertised.listeners"] = f"PLAINTEXT://{options.advertise}"
     if folder is not None:
@@ -187,6 +192,9 @@ def _start_logging(verbose: bool) -> None:
 def _run(serving: Coroutine[Any, Any, None]) -> None:
     import asyncio
 
+    # Like the usual one, but our own, for asyncio would replace that: when its own is replaced in
+    # turn, Python writes down what it is, and loads much for that.
+    signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
     asyncio.run(serving)
 
 
@@ -204,7 +212,7 @@ async def _serve(config: "BrokerConfig", output: Output, console_port: int | Non
         gc.enable()
         try:
             _banner(output, config, server, opened, time.monotonic() - started)
-            supervisor.start("loading", _load_the_rest())
+            supervisor.start("loading", _load_the_rest(server))
             with _console(server, output, console_port):
                 stopping = asyncio.ensure_future(supervisor.stopping())
                 await asyncio.wait({stopping, server.failure}, return_when=asyncio.FIRST_COMPLETED)
@@ -217,35 +225,16 @@ async def _serve(config: "BrokerConfig", output: Output, console_port: int | Non
     output.say("Stopped cleanly.")
 
 
-async def _load_the_rest() -> None:
-    """Import what the start left out, bit by bit, before somebody has to wait for it.
-
-    Where somebody was quicker, his request has done it.
-    """
+async def _load_the_rest(server: "Server") -> None:
+    """Import what the start left out, before somebody has to wait for it."""
     import asyncio
-    from importlib import import_module
 
     await asyncio.sleep(_LEFT_ALONE_S)
-    for name in left_out():
-        import_module(name)
-        await asyncio.sleep(_BETWEEN_IMPORTS_S)
+    from ottla.broker.loading import left_out, load
+
+    load_put_off()
+    await load(left_out(), lambda: server.request_count)
     gc.freeze()
-
-
-def left_out() -> Iterator[str]:
-    """Modules that need little come first, so that no single one takes long."""
-    import pkgutil
-    from importlib import import_module
-
-    from ottla.broker.dispatch import SERVED
-
-    names = [key.name.lower() for key in SERVED]
-    yield from (f"ottla.wire.messages.{name}" for name in names)
-    yield "ottla.log.compaction"
-    for package in ("ottla.coordinator.group.consumer", "ottla.coordinator.group"):
-        path = import_module(package).__path__
-        yield from (f"{package}.{module.name}" for module in pkgutil.iter_modules(path))
-    yield from (f"ottla.broker.handlers.{name}" for name in names)
 
 
 def _console(server: "Server", output: Output, port: int | None) -> AbstractContextManager[object]:
@@ -253,14 +242,23 @@ def _console(server: "Server", output: Output, port: int | None) -> AbstractCont
         return nullcontext()
     from ottla.cli.console_child import console_beside
 
-    broker_host, broker_port = server.address
     told = server.metrics_address
     return console_beside(
-        f"{broker_host}:{broker_port}",
+        reached(*server.address),
         port,
-        metrics_url=None if told is None else f"http://{told[0]}:{told[1]}/metrics/traffic",
+        metrics_url=None if told is None else f"http://{reached(*told)}/metrics/traffic",
         is_json=output.is_json,
     )
+
+
+def written(host: str, port: int) -> str:
+    """An address as clients read it: an IPv6 address has brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def reached(host: str, port: int) -> str:
+    """Where this machine itself finds who listens at an address; nobody can connect to "all"."""
+    return written(DEFAULT_HOST if host in EVERY_INTERFACE else host, port)
 
 
 async def _start(config: "BrokerConfig") -> tuple["Server", "Opened"]:
@@ -303,17 +301,17 @@ def _unable(error: OSError, config: "BrokerConfig") -> OttlaError:
 def _banner(
     output: Output, config: "BrokerConfig", server: "Server", opened: "Opened", seconds: float
 ) -> None:
-    host, port = server.address
+    address = written(*server.address)
     folder = os.path.abspath(config.data_dir)
     shown = server.metrics_address
-    metrics = None if shown is None else f"http://{shown[0]}:{shown[1]}/metrics"
+    metrics = None if shown is None else f"http://{written(*shown)}/metrics"
     if output.is_json:
         output.json_line(
             {
                 "event": "ready",
                 "version": __version__,
                 "node_id": config.node_id,
-                "bootstrap_servers": f"{host}:{port}",
+                "bootstrap_servers": address,
                 "metrics": metrics,
                 "data_dir": folder,
                 "flush": config.flush,
@@ -326,7 +324,7 @@ def _banner(
         )
         return
     output.line(f"Ottla {__version__} · node {config.node_id} · flush={config.flush}")
-    output.line(f"  kafka  {host}:{port}   bootstrap servers for any Kafka client")
+    output.line(f"  kafka  {address}   bootstrap servers for any Kafka client")
     output.line(f"  data   {folder}   {_recovery(opened)}")
     if metrics is not None:
         output.line(f"  http   {metrics}   for Prometheus; /healthz, /readyz")
@@ -340,6 +338,8 @@ def _banner(
 def _recovery(opened: "Opened") -> str:
     if not opened.partition_count:
         return "(empty)"
+    from ottla.quantities import counted
+
     found = (
         f"{counted(opened.topic_count, 'topic')}, {counted(opened.partition_count, 'partition')}"
     )

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.runtime.lean import put_off
+
 if TYPE_CHECKING:
     from ottla.cli.saying import Output
     from ottla.cli.serving import ServeOptions
@@ -64,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given[:1] == ["serve"]:
         gc.disable()  # a start makes much and throws away little; `serving` enables it again
+        put_off()
         try:
             if (usual := usual_serve(given[1:])) is not None:
                 sys.exit(_serve(*usual, given))

@@ -7,7 +7,7 @@ they fall back to.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from ottla.cluster import layout
 from ottla.cluster.changes import BrokerConfigChanged, TopicConfigChanged
@@ -24,7 +24,7 @@ from ottla.config import Kind, Setting, settings_of, to_strings, unknown_setting
 from ottla.errors import ConfigError, ErrorCode
 from ottla.log.config import LogConfig, broker_level
 from ottla.model import topic_name_error
-from ottla.values import dataclass
+from ottla.values import NamedTuple, dataclass
 
 MAX_VALUE_LENGTH: Final = 2**15 - 1
 

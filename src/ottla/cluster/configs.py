@@ -6,7 +6,7 @@ it, or for all brokers), or in its file, or are defaults: `Layers` knows them in
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from ottla.cluster.image import NO_SETTINGS, ClusterImage
 from ottla.config import (
@@ -18,7 +18,7 @@ from ottla.config import (
     value_of,
 )
 from ottla.log.config import LogConfig, broker_level
-from ottla.values import dataclass
+from ottla.values import NamedTuple, dataclass
 
 ALL_BROKERS: Final = ""
 

@@ -10,16 +10,9 @@ Errors are values: every topic and resource of a request has its own outcome.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from ottla.cluster import layout, topic_requests
-
-# The words of requests and answers can be had from here, too: hence "as".
-from ottla.cluster.alterations import Alterer, resource_refusal
-from ottla.cluster.alterations import ConfigAlteration as ConfigAlteration
-from ottla.cluster.alterations import ConfigOperation as ConfigOperation
-from ottla.cluster.alterations import ConfigOutcome as ConfigOutcome
-from ottla.cluster.alterations import IncrementalAlteration as IncrementalAlteration
+from ottla.cluster import layout
 from ottla.cluster.changes import (
     BrokerConfigChanged,
     BrokerRegistered,
@@ -31,18 +24,18 @@ from ottla.cluster.changes import (
     differences,
 )
 from ottla.cluster.configs import ALL_BROKERS, ControllerConfig, Layers, ResourceType
-from ottla.cluster.configs import ConfigEntry as ConfigEntry
-from ottla.cluster.decision import Decision, OutcomeT, unknown_topic
-from ottla.cluster.decision import Refusal as Refusal
+from ottla.cluster.decision import Decision, OutcomeT, Refusal, unknown_topic
 from ottla.cluster.image import BrokerImage, ClusterImage
 from ottla.cluster.store.interface import ABSENT, MetadataStore, Put, Unchanged
-from ottla.cluster.topics import NewPartitions as NewPartitions
-from ottla.cluster.topics import NewTopic as NewTopic
-from ottla.cluster.topics import TopicOutcome as TopicOutcome
 from ottla.errors import ConfigError, ErrorCode, StorageError
 from ottla.log.config import LogConfig
 from ottla.model import uuid_text
 from ottla.ports import Entropy
+
+if TYPE_CHECKING:
+    from ottla.cluster.alterations import ConfigAlteration, ConfigOutcome, IncrementalAlteration
+    from ottla.cluster.configs import ConfigEntry
+    from ottla.cluster.topics import NewPartitions, NewTopic, TopicOutcome
 
 log = logging.getLogger(__name__)
 
@@ -100,40 +93,50 @@ class Controller:
             await self._insist(lambda: _registration(broker))
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], validate_only: bool = False
-    ) -> list[TopicOutcome]:
+        self, topics: "Sequence[NewTopic]", validate_only: bool = False
+    ) -> "list[TopicOutcome]":
         """Create what can be created; one outcome for each name."""
+        from ottla.cluster import topic_requests  # here, as below: a broker starts without
+
         return await self._carry_out(
             lambda: topic_requests.Creator(self.image, self._config, self._entropy).create(topics),
             validate_only,
         )
 
-    async def delete_topics(self, names: Sequence[str]) -> list[TopicOutcome]:
+    async def delete_topics(self, names: Sequence[str]) -> "list[TopicOutcome]":
         """Delete what exists; one outcome for each name."""
+        from ottla.cluster import topic_requests
+
         return await self._carry_out(
             lambda: topic_requests.delete(names, self.image, self._config), False
         )
 
     async def create_partitions(
-        self, wanted: Sequence[NewPartitions], validate_only: bool = False
-    ) -> list[TopicOutcome]:
+        self, wanted: "Sequence[NewPartitions]", validate_only: bool = False
+    ) -> "list[TopicOutcome]":
         """Add partitions to topics; one outcome for each name."""
+        from ottla.cluster import topic_requests
+
         return await self._carry_out(
             lambda: topic_requests.grow(wanted, self.image, self._entropy), validate_only
         )
 
     async def alter_configs(
-        self, alterations: Sequence[ConfigAlteration], validate_only: bool = False
-    ) -> list[ConfigOutcome]:
+        self, alterations: "Sequence[ConfigAlteration]", validate_only: bool = False
+    ) -> "list[ConfigOutcome]":
         """Replace all settings of some resources; one outcome for each, in order."""
+        from ottla.cluster.alterations import Alterer
+
         return await self._carry_out(
             lambda: Alterer(self.image, self._config).replace_all(alterations), validate_only
         )
 
     async def incremental_alter_configs(
-        self, alterations: Sequence[IncrementalAlteration], validate_only: bool = False
-    ) -> list[ConfigOutcome]:
+        self, alterations: "Sequence[IncrementalAlteration]", validate_only: bool = False
+    ) -> "list[ConfigOutcome]":
         """Change some settings of some resources; one outcome for each, in order."""
+        from ottla.cluster.alterations import Alterer
+
         return await self._carry_out(
             lambda: Alterer(self.image, self._config).operate(alterations), validate_only
         )
@@ -165,8 +168,10 @@ class Controller:
         keys: Sequence[str] | None = None,
         *,
         with_documentation: bool = False,
-    ) -> list[ConfigEntry] | Refusal:
+    ) -> "list[ConfigEntry] | Refusal":
         """All settings of a resource, or those of them that `keys` names."""
+        from ottla.cluster.alterations import resource_refusal
+
         if refusal := resource_refusal(resource_type, name, self._config):
             return refusal
         layers = self._layers()
@@ -181,7 +186,7 @@ class Controller:
             entries = layers.broker_entries(with_documentation=with_documentation)
         return entries if keys is None else [entry for entry in entries if entry.name in keys]
 
-    def describe_overrides(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    def describe_overrides(self, overrides: Mapping[str, str]) -> "list[ConfigEntry]":
         """All settings that a topic with these overrides has, or would have."""
         return self._layers().topic_entries(overrides, with_documentation=False)
 
@@ -190,6 +195,10 @@ class Controller:
 
     async def _found(self) -> None:
         """Give the cluster an id, if it has none yet."""
+        if await self._store.get(layout.CLUSTER) is not None:
+            return
+        from ottla.cluster import topic_requests
+
         cluster = {"id": uuid_text(topic_requests.random_uuid(self._entropy)), "features": {}}
         await self._store.txn(
             [Unchanged(layout.CLUSTER, ABSENT)], [layout.put(layout.CLUSTER, cluster)]
@@ -209,14 +218,14 @@ class Controller:
             except ConfigError as error:
                 raise ConfigError(f"topic {name!r}: {error}") from None
 
-    def _producer_id_block(self) -> Decision[TopicOutcome]:
+    def _producer_id_block(self) -> "Decision[TopicOutcome]":
         decision: Decision[TopicOutcome] = Decision()
         stop = self.image.next_producer_id + PRODUCER_ID_BLOCK
         value = layout.put(layout.PRODUCER_IDS, {"next": stop})
         decision.add(ProducerIdsAllocated(stop), [value], layout.PRODUCER_IDS)
         return decision
 
-    async def _insist(self, decide: Callable[[], Decision[TopicOutcome]]) -> None:
+    async def _insist(self, decide: "Callable[[], Decision[TopicOutcome]]") -> None:
         """Write what no client asked for, so that nobody could be told of an error."""
         for _ in range(_MAX_ATTEMPTS):
             if await self._commit(decide()):
@@ -276,7 +285,7 @@ class Controller:
             callback(change)
 
 
-def _registration(broker: BrokerImage) -> Decision[TopicOutcome]:
+def _registration(broker: BrokerImage) -> "Decision[TopicOutcome]":
     decision: Decision[TopicOutcome] = Decision()
     key = layout.broker_key(broker.node_id)
     decision.add(BrokerRegistered(broker), [layout.put_broker(broker)], key)

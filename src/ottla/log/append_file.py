@@ -44,7 +44,7 @@ class AppendFile:
         self.size_bytes = end_position
 
     def _make_room(self, needed_bytes: int, max_size_bytes: int, *, reserve_all: bool) -> None:
-        if self._room_bytes == _UNKNOWN:
+        if self._room_bytes == _UNKNOWN and self.file.size_bytes() > self.size_bytes:
             # Half a batch may lie here, and inside it whatever its sender liked: were a shorter
             # batch written over its start, recovery could take the rest for batches of ours.
             self.trim()

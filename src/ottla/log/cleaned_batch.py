@@ -6,7 +6,7 @@ that takes the place of the base timestamp, to which the timestamps of the recor
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import BatchError, ErrorCode
 from ottla.records.batch import (
@@ -23,6 +23,7 @@ from ottla.records.batch import (
 from ottla.records.compression import Compression, compress
 from ottla.records.crc32c import crc32c
 from ottla.records.shapes import BATCH_HEADER_BYTES, NO_TIMESTAMP_MS, Section
+from ottla.values import NamedTuple
 
 _CONTINUES: Final = 0x80
 _MAX_VARINT_BYTES: Final = 10

@@ -7,10 +7,10 @@ So a marker can go only in a pass that met none of them.
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from ottla.records.batch import Batch
 from ottla.records.control import ControlType, control_type_of
+from ottla.values import NamedTuple
 from ottla.wire.stored.log_files import AbortedTxn
 
 

@@ -17,8 +17,10 @@ long as a tombstone.  The last batch of each producer stays, if need be empty: i
 number.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import NamedTuple
+import logging
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 from ottla.errors import BatchError
 from ottla.log import files
@@ -38,24 +40,20 @@ from ottla.log.recovery import remove_segments
 from ottla.log.retention import facts_of
 from ottla.log.scan import Fault, damaged, whole_batches
 from ottla.log.segment import Segment
-from ottla.ports import Disk, File
+from ottla.ports import ColdReadError, Disk, File, Folder
 from ottla.records.batch import MAX_DECOMPRESSED_BYTES, Batch
 from ottla.values import dataclass
 
+log = logging.getLogger(__name__)
 
-class Folder(NamedTuple):
-    """The folder of a log, as something to be synced."""
-
-    disk: Disk
-    path: str
-
-    def sync(self) -> None:
-        self.disk.sync_folder(self.path)
+_T = TypeVar("_T")
 
 
 Files = list[File]
 Unsynced = Sequence[File] | Sequence[Folder]
-Steps = Generator[Unsynced, None, None]
+Pause = Unsynced | ColdReadError
+"""Where a step ends: what is to be synced before the next one, or what that would wait for."""
+Steps = Generator[Pause, None, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +136,7 @@ class Compaction:
 
     It can be given up between any two steps: call `abandon`, and the log is as it was, or partly
     cleaned, which is as good.  If segments were deleted or truncated meanwhile, it gives up itself.
+    A step that cannot be had at once is only broken off: the next one goes on where it was.
     """
 
     def __init__(
@@ -173,7 +172,7 @@ class Compaction:
         self._steps = self._run()
         self.is_done = False
         self.was_interrupted = False
-        """Whether it gave up because segments went away."""
+        """Whether it gave up, mostly because segments went away."""
         self.replaced_paths: list[str] = []
         """Files of old segments, which can be removed."""
         self.io_bytes = 0
@@ -192,23 +191,35 @@ class Compaction:
     def step(self) -> Unsynced:
         """Work for about a millisecond: what to sync before the next step, files or the folder.
 
+        Nothing, if all is done, or was given up.
+
         Raises:
+            ColdReadError: What comes next is not in memory, and this is in `Disk.at_once`.
             StorageError: The log is damaged, or has a batch that decompresses into more than
                 allowed.  The log goes on as it is; call `abandon`, and do not try again soon.
         """
-        assert not self.is_done, self._log
+        if self.is_done:
+            return []
         if not self._is_intact():
             self.was_interrupted = True
             self.abandon()
             return []
         self._pace.effort_us = 0
         try:
-            unsynced = next(self._steps, None)
+            pause = next(self._steps, None)
         except BatchError as error:
             file, position = self._place
             raise damaged(file, position, str(error)) from error
-        self.is_done = unsynced is None
-        return unsynced or []
+        except ColdReadError as cold:
+            # Nobody has foreseen it there.  To go on would look as if all were done.
+            log.warning("compaction begins anew: folder=%s reason=%s", self._log.folder, cold)
+            self.was_interrupted = True
+            self.abandon()
+            return []
+        if isinstance(pause, ColdReadError):
+            raise pause
+        self.is_done = pause is None
+        return pause or []
 
     def abandon(self) -> None:
         """Stop, and remove what was written but not put in place."""
@@ -244,13 +255,17 @@ class Compaction:
             yield from self._clean(group)
         self._at_work = []
 
-    def _map_keys(self, first_offset: int) -> Generator[Unsynced, None, int]:
+    def _map_keys(self, first_offset: int) -> Generator[Pause, None, int]:
         """Note the newest offset of each key: where it came to, at the end or at a full map."""
         end_offset = self._dirtiness.end_offset
         transactions = CleanedTransactions()
-        transactions.expect(self._log.aborted_transactions(first_offset, end_offset))
+        aborted = partial(self._log.aborted_transactions, first_offset, end_offset)
+        transactions.expect((yield from _patiently(aborted)))
         for segment in self._at_work:
             for batch in self._batches(segment):
+                if isinstance(batch, ColdReadError):
+                    yield batch
+                    continue
                 if self._pace.is_enough(batch.size_bytes // BYTES_PER_EFFORT_US):
                     yield []
                 if batch.last_offset < first_offset:
@@ -263,7 +278,7 @@ class Compaction:
                         return full_offset
         return end_offset
 
-    def _map_batch(self, batch: Batch, first_offset: int) -> Generator[Unsynced, None, int | None]:
+    def _map_batch(self, batch: Batch, first_offset: int) -> Generator[Pause, None, int | None]:
         """Note the keys of a batch: the offset at which the map was full, if it was."""
         for offset, _, key, _, _ in batch.records(self._filter.max_decompressed_bytes):
             if key is not None and offset >= first_offset:
@@ -276,17 +291,23 @@ class Compaction:
     def _clean(self, group: list[Segment]) -> Steps:
         """Write the segments of `group` anew, and put the result in their place."""
         cleaned = self._cleaned = CleanedSegments(self._disk, self._log, group)
+        end_offset = group[0].base_offset
         for segment in group:
-            self._filter.transactions.expect(
-                self._log.aborted_transactions(segment.base_offset, segment.next_offset)
-            )
+            bounds = segment.base_offset, segment.next_offset
+            aborted = partial(self._log.aborted_transactions, *bounds)
+            self._filter.transactions.expect((yield from _patiently(aborted)))
             for batch in self._batches(segment):
+                if isinstance(batch, ColdReadError):
+                    yield batch
+                    continue
                 is_last = segment is group[-1] and self._is_last_of(segment, batch)
                 left = yield from self._filter.filter(batch, is_last=is_last)
                 cleaned.append(batch, left)
+                end_offset = batch.last_offset + 1
                 self.io_bytes += left.batch.size_bytes if left.batch else 0
                 if self._pace.is_enough(batch.size_bytes // BYTES_PER_EFFORT_US):
                     yield []
+        assert cleaned.segments[-1].next_offset == end_offset, (group, cleaned.segments)
         if cleaned.is_worth_while:
             yield cleaned.write_out()
             cleaned.close_indexes()
@@ -304,15 +325,30 @@ class Compaction:
         _, position = self._place
         return position + batch.size_bytes == segment.size_bytes
 
-    def _batches(self, segment: Segment) -> Iterator[Batch]:
-        """Every batch of a segment, its checksum checked."""
-        for found in whole_batches(segment.file, segment.size_bytes):
-            if isinstance(found, Fault):
-                raise damaged(segment.file, found.position, found.reason)
-            position, batch = found
-            self._place = (segment.file, position)
-            self.io_bytes += batch.size_bytes
-            yield batch
+    def _batches(self, segment: Segment) -> Iterator[Batch | ColdReadError]:
+        """Every batch of a segment, its checksum checked; and whatever had to be waited for."""
+        position = 0
+        while position < segment.size_bytes:
+            try:
+                for found in whole_batches(segment.file, segment.size_bytes, position):
+                    if isinstance(found, Fault):
+                        raise damaged(segment.file, found.position, found.reason)
+                    position, batch = found
+                    self._place = (segment.file, position)
+                    self.io_bytes += batch.size_bytes
+                    position += batch.size_bytes
+                    yield batch
+            except ColdReadError as cold:
+                yield cold
+
+
+def _patiently(read: Callable[[], _T]) -> Generator[Pause, None, _T]:
+    """What `read` gives, with a pause whenever it would wait for the device."""
+    while True:
+        try:
+            return read()
+        except ColdReadError as cold:
+            yield cold
 
 
 class CleanedSegments:

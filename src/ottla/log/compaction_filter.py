@@ -5,7 +5,7 @@ Only what changes is written anew; a batch that loses nothing keeps its bytes.
 
 from collections.abc import Generator
 from dataclasses import field
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.log.cleaned_batch import Kept, emptied, kept_records, rewritten
 from ottla.log.cleaned_transactions import CleanedTransactions
@@ -16,7 +16,7 @@ from ottla.ports import File
 from ottla.records.batch import MAX_DECOMPRESSED_BYTES, NO_PRODUCER_ID, Batch
 from ottla.records.kernel import kernel
 from ottla.records.shapes import MAX_INT64, NO_TIMESTAMP_MS, Section
-from ottla.values import dataclass
+from ottla.values import NamedTuple, dataclass
 from ottla.wire.stored.log_files import AbortedTxn
 
 STEP_EFFORT_US: Final = 1000

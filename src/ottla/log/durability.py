@@ -14,7 +14,7 @@ of one sync in a segment, a gigabyte by default, the sync of three small files i
 
 from collections import deque
 
-from ottla.ports import File
+from ottla.ports import File, Folder
 
 
 class _Begun:
@@ -22,7 +22,7 @@ class _Begun:
 
     __slots__ = ("ceiling_offset", "files", "up_to_offset")
 
-    def __init__(self, up_to_offset: int, files: dict[File, bool]) -> None:
+    def __init__(self, up_to_offset: int, files: dict[File | Folder, bool]) -> None:
         self.up_to_offset = up_to_offset
         """Where the log ended when it began."""
         self.ceiling_offset = up_to_offset
@@ -37,11 +37,11 @@ class SyncLedger:
 
     def __init__(self, synced_offset: int) -> None:
         self.synced_offset = synced_offset
-        self._unsynced: dict[File, bool] = {}
+        self._unsynced: dict[File | Folder, bool] = {}
         self._begun: deque[_Begun] = deque()
 
-    def note(self, file: File, *, close_after: bool = False) -> None:
-        """Something was written to `file`.  With `close_after`, for the last time."""
+    def note(self, file: File | Folder, *, close_after: bool = False) -> None:
+        """Something was written to it, or made in it.  With `close_after`, for the last time."""
         self._unsynced[file] = close_after
 
     def forget(self, file: File) -> None:
@@ -57,7 +57,7 @@ class SyncLedger:
                 file.close()
         self._unsynced.clear()
 
-    def begin(self, next_offset: int) -> list[File]:
+    def begin(self, next_offset: int) -> list[File | Folder]:
         """The files to sync, so that everything below `next_offset` becomes durable.
 
         Those of a sync that is not finished are among them, and come first: it may have been given

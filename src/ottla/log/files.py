@@ -6,9 +6,10 @@ suffix says that a file is not, or no longer, part of the log: `.deleted` waits 
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.ports import Disk, File
+from ottla.values import NamedTuple
 
 LOG: Final = ".log"
 OFFSET_INDEX: Final = ".index"

@@ -10,9 +10,10 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from struct import Struct
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from ottla.errors import StorageError
+from ottla.values import NamedTuple
 
 OFFSET_ENTRY_BYTES: Final = 8
 TIME_ENTRY_BYTES: Final = 12

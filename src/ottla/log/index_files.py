@@ -7,7 +7,6 @@ or time index that fails, or is missing, is rebuilt by a walk over the headers, 
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ottla.errors import StorageError
 from ottla.log import files
@@ -24,6 +23,7 @@ from ottla.log.index import (
 from ottla.log.scan import Spot, headers
 from ottla.log.transaction_index import TransactionIndex
 from ottla.ports import Disk, File
+from ottla.values import NamedTuple
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,9 @@ It knows nothing of files; `is_changed` says when what is on disk is no longer w
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
+
+from ottla.values import NamedTuple
 
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1

@@ -24,7 +24,7 @@ from ottla.log.recovery import Checkpoint, recover
 from ottla.log.rolling import has_room_for
 from ottla.log.segment import Segment
 from ottla.log.view import LogView
-from ottla.ports import NO_ROOM, Disk, File
+from ottla.ports import NO_ROOM, Disk, File, Folder
 from ottla.records.batch import NO_PRODUCER_ID, Batch
 
 log = logging.getLogger(__name__)
@@ -276,7 +276,7 @@ class Log(LogView):
         """Everything below would survive power loss."""
         return self._ledger.synced_offset
 
-    def unsynced_files(self) -> list[File]:
+    def unsynced_files(self) -> list[File | Folder]:
         """Begin a sync: the files whose sync makes everything up to now durable, in order."""
         return self._ledger.begin(self.next_offset)
 
@@ -289,6 +289,11 @@ class Log(LogView):
         for file in self.unsynced_files():
             file.sync()
         self.mark_synced(self.next_offset)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether `settle` has nothing to write."""
+        return not self._epochs.is_changed
 
     def settle(self) -> int:
         """Make durable what recovery does not find again: the recovery point to write down."""

@@ -7,10 +7,11 @@ The table has a fixed size and open addressing; a full one says so, and compacti
 pass for the rest.
 """
 
-from hashlib import blake2b
 from math import isqrt
 from struct import Struct
 from typing import Final
+
+from ottla.records.blake2 import blake2b
 
 ENTRY_BYTES: Final = 24
 """The hash of a key, and an offset."""

@@ -12,14 +12,14 @@ any number: Kafka gave up DUPLICATE_SEQUENCE_NUMBER and UNKNOWN_PRODUCER_ID for 
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import ErrorCode, StorageError, WireError
 from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Batch
 from ottla.records.control import Marker, read_marker
 from ottla.records.crc32c import crc32c
 from ottla.records.shapes import MAX_INT32, NO_TIMESTAMP_MS
-from ottla.values import dataclass
+from ottla.values import NamedTuple, dataclass
 from ottla.wire.stored.log_files import ProducerEntry, ProducerSnapshot
 from ottla.wire.stored.versioned import decode_versioned, encode_versioned
 

@@ -11,7 +11,7 @@ segments is not: power loss can take the end of one file and spare the next.
 
 import logging
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from itertools import pairwise
 from typing import Final, TypeGuard
@@ -31,7 +31,7 @@ from ottla.log.scan import Fault, damaged, whole_batches
 from ottla.log.segment import Segment
 from ottla.log.swap import finish_swap
 from ottla.log.transaction_index import TransactionIndex
-from ottla.ports import Disk
+from ottla.ports import Disk, Folder
 from ottla.records.batch import Batch
 from ottla.values import dataclass
 
@@ -98,6 +98,8 @@ def recover(
             segments[-1].find_end()
             segments[-1].close()
         elif segments:
+            # The first sync of its records makes the name of a segment durable; was there one?
+            found.ledger.note(Folder(disk, folder))
             _Scan(disk, folder, config, found).run(checkpoint.recovery_point)
         _settle_ends(disk, folder, found, checkpoint)
         if checkpoint.was_clean or not found.segments:
@@ -106,6 +108,25 @@ def recover(
         found.abandon()  # it may be tried again, and again
         raise
     return found
+
+
+def names_to_read(names: Iterable[str], recovery_point: int) -> list[str]:
+    """Which files of a log recovery reads, if the log is not known to be clean."""
+    parsed = [(name, files.parse_name(name)) for name in names]
+    bases = sorted(file.base_offset for _, file in parsed if _is_log(file))
+    unsure = bases[_first_unsure(bases, recovery_point) :]
+    return [
+        name for name, file in parsed if file is None or not unsure or file.base_offset >= unsure[0]
+    ]
+
+
+def _first_unsure(bases: Sequence[int], recovery_point: int) -> int:
+    """The number of the first segment that has to be read.
+
+    The one before the recovery point comes too if the point is at its very end: its batches are
+    durable, but the return of its unused room may not be.
+    """
+    return max(0, bisect_left(bases, recovery_point) - 1)
 
 
 def _is_log(file: LogFile | None) -> TypeGuard[LogFile]:
@@ -168,7 +189,7 @@ def _settle_ends(disk: Disk, folder: str, found: Recovered, checkpoint: Checkpoi
         # Records were deleted before they were durable.  Their offsets must not be used again.
         remove_segments(disk, folder, found.segments)
         found.segments, end_offset = [], checkpoint.start_offset
-        found.ledger = SyncLedger(0)
+        found.ledger.abandon()
     found.next_offset = end_offset
     found.start_offset = max(first, checkpoint.start_offset)
     is_durable = checkpoint.was_clean or not found.segments
@@ -188,9 +209,7 @@ class _Scan:
 
     def run(self, recovery_point: int) -> None:
         segments = self._found.segments
-        # The segment before the recovery point comes too if the point is at its very end: its
-        # batches are durable, but the return of its unused room may not be.
-        first = max(0, bisect_left(segments, recovery_point, key=_base_offset) - 1)
+        first = _first_unsure([segment.base_offset for segment in segments], recovery_point)
         # From here on the batches themselves say what is true: what the files beside them say may
         # be of batches that were truncated, or lost.
         base_offset = segments[first].base_offset
@@ -265,7 +284,3 @@ class _Scan:
         for segment in segments:
             log.warning("segment dropped, a gap precedes it: path=%s", segment.file.path)
         remove_segments(self._disk, self._folder, segments)
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset

@@ -7,12 +7,12 @@ of the file; a log goes down to `retention.bytes`, not below.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ottla.log.config import UNLIMITED, LogConfig
 from ottla.log.index import NO_TIMESTAMP_MS
 from ottla.log.log import Log
 from ottla.log.segment import Segment
+from ottla.values import NamedTuple
 
 
 class SegmentFacts(NamedTuple):

@@ -7,12 +7,13 @@ and is for files that a crash may have left in any state: it reports where the g
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import BatchError, StorageError
 from ottla.ports import File
 from ottla.records.batch import LOG_OVERHEAD_BYTES, MAGIC, Batch
 from ottla.records.shapes import BATCH_HEADER_BYTES
+from ottla.values import NamedTuple
 
 # Base offset, batch length, magic, last offset delta, largest timestamp.
 _HEADER: Final = Struct(">qi4xb6xi8xq")
@@ -85,13 +86,14 @@ class Fault(NamedTuple):
     reason: str
 
 
-def whole_batches(file: File, end_position: int) -> Iterator[tuple[int, Batch] | Fault]:
-    """Each batch of the file with its position; where one is bad, a `Fault`, and no more.
+def whole_batches(
+    file: File, end_position: int, position: int = 0
+) -> Iterator[tuple[int, Batch] | Fault]:
+    """Each batch from `position` on with its own; where one is bad, a `Fault`, and no more.
 
     Zeros, as they fill room that was reserved but not used, are such a fault too.  A batch is a
     view on a larger buffer: take what you need before you ask for the next one.
     """
-    position = 0
     buffer = memoryview(b"")
     while position < end_position:
         left_bytes = end_position - position

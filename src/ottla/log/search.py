@@ -1,17 +1,13 @@
-"""Finding records by time: what ListOffsets asks.
+"""Finding records by time, in one segment: what ListOffsets asks.
 
-Whole segments are skipped by their largest timestamp, batches by theirs, and the records of one
-batch alone are decoded.
+Batches are skipped by their largest timestamp, and the records of one batch alone are decoded.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
-
 from ottla.errors import BatchError
-from ottla.log.index import NO_TIMESTAMP_MS
 from ottla.log.scan import damaged, headers, read_batch
 from ottla.log.segment import Segment
 from ottla.records.batch import MAX_DECOMPRESSED_BYTES
+from ottla.values import NamedTuple
 
 
 class TimedOffset(NamedTuple):
@@ -24,7 +20,7 @@ class TimedOffset(NamedTuple):
 
 
 def first_at_or_after(
-    segments: Iterable[Segment],
+    segment: Segment,
     timestamp_ms: int,
     start_offset: int,
     *,
@@ -34,18 +30,6 @@ def first_at_or_after(
 
     `max_decompressed_bytes` must not be less than where the batches were accepted.
     """
-    for segment in segments:
-        if segment.next_offset <= start_offset or segment.max_timestamp_ms < timestamp_ms:
-            continue
-        found = _first_in(segment, timestamp_ms, start_offset, max_decompressed_bytes)
-        if found is not None:
-            return found
-    return None
-
-
-def _first_in(
-    segment: Segment, timestamp_ms: int, start_offset: int, max_decompressed_bytes: int
-) -> TimedOffset | None:
     indexes = segment.indexes
     older = segment.base_offset + indexes.times.offset_before(timestamp_ms)
     position = indexes.offsets.position_for(max(older, start_offset) - segment.base_offset)
@@ -63,20 +47,17 @@ def _first_in(
 
 
 def youngest(
-    segments: Iterable[Segment], *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
-) -> TimedOffset | None:
-    """The first record with the largest timestamp of all; `None` where no record has one."""
-    best = max(segments, key=lambda segment: segment.max_timestamp_ms, default=None)
-    if best is None or best.max_timestamp_ms == NO_TIMESTAMP_MS:
-        return None
-    indexes = best.indexes
-    position = indexes.offsets.position_for(indexes.max_timestamp_offset - best.base_offset)
-    for spot in headers(best.file, position, best.size_bytes):
-        if spot.max_timestamp_ms == best.max_timestamp_ms:
-            batch = read_batch(best.file, spot)
+    segment: Segment, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> TimedOffset:
+    """The first record with the largest timestamp of all, which there must be."""
+    indexes = segment.indexes
+    position = indexes.offsets.position_for(indexes.max_timestamp_offset - segment.base_offset)
+    for spot in headers(segment.file, position, segment.size_bytes):
+        if spot.max_timestamp_ms == segment.max_timestamp_ms:
+            batch = read_batch(segment.file, spot)
             try:
                 offset = batch.survey(max_decompressed_bytes).max_timestamp_offset
             except BatchError as error:
-                raise damaged(best.file, spot.position, error.detail) from error
+                raise damaged(segment.file, spot.position, error.detail) from error
             return TimedOffset(offset, spot.max_timestamp_ms, batch.partition_leader_epoch)
-    raise damaged(best.file, position, f"no record has the timestamp {best.max_timestamp_ms}")
+    raise damaged(segment.file, position, f"no record has the timestamp {segment.max_timestamp_ms}")

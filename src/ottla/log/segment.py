@@ -7,7 +7,7 @@ kept in memory before it is needed.  The indexes of the segment that is written 
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import StorageError
 from ottla.log import files
@@ -20,7 +20,7 @@ from ottla.log.transaction_index import TransactionIndex
 from ottla.ports import Disk, File
 from ottla.records.batch import Batch
 from ottla.records.shapes import BATCH_HEADER_BYTES
-from ottla.values import dataclass
+from ottla.values import NamedTuple, dataclass
 
 MAX_RESUME_POINTS: Final = 16
 """How many readers of one segment can go on reading without a search."""
@@ -246,16 +246,11 @@ class Segment:
         self, offset: int, max_bytes: int, *, below_offset: int, at_least_one: bool
     ) -> LogRead | None:
         """Whole batches from the one that contains `offset` on; `None` if all end before it."""
-        resumed_at = self._resume_points.get(offset)
-        if (
-            resumed_at is not None
-            and resumed_at < self.size_bytes <= resumed_at + max_bytes
-            and below_offset >= self.next_offset
-        ):
+        hides_nothing = below_offset >= self.next_offset
+        resumed_at = self._resume_points.get(offset, self.size_bytes)
+        if hides_nothing and resumed_at < self.size_bytes <= resumed_at + max_bytes:
             # All that came since somebody read up to here: there is no end to be looked for.
-            data = self.content.read(resumed_at, self.size_bytes)
-            self._remember(self.next_offset, self.size_bytes)
-            return LogRead(data, self.next_offset)
+            return self._read_between(resumed_at, self.size_bytes, self.next_offset)
         spots = self._spots(self._position_for(offset))
         first = next((spot for spot in spots if spot.last_offset >= offset), None)
         if first is None:
@@ -263,13 +258,11 @@ class Segment:
         if first.last_offset >= below_offset or (first.size_bytes > max_bytes and not at_least_one):
             return LogRead(b"", offset)
         limit = first.position + max_bytes
-        if limit >= self.size_bytes and below_offset >= self.next_offset:
+        if limit >= self.size_bytes and hides_nothing:
             end_position, next_offset = self.size_bytes, self.next_offset
         else:
             end_position, next_offset = self._end_of_read(first, spots, limit, below_offset)
-        data = self.content.read(first.position, end_position)
-        self._remember(next_offset, end_position)
-        return LogRead(data, next_offset)
+        return self._read_between(first.position, end_position, next_offset)
 
     def _end_of_read(
         self, first: Spot, after_first: Iterator[Spot], limit: int, below_offset: int
@@ -285,12 +278,13 @@ class Segment:
             next_offset = spot.last_offset + 1
         return self.size_bytes, next_offset
 
-    def _remember(self, offset: int, position: int) -> None:
-        """The reader will most likely come back for what follows."""
+    def _read_between(self, position: int, end_position: int, next_offset: int) -> LogRead:
+        data = self.content.read(position, end_position)
         points = self._resume_points
         if len(points) >= MAX_RESUME_POINTS:
             del points[next(iter(points))]
-        points[offset] = position
+        points[next_offset] = end_position  # the reader will most likely come back for what follows
+        return LogRead(data, next_offset)
 
     def batches(self, offset: int | None = None) -> Iterator[Batch]:
         """All batches, or those from the one that contains `offset` on, checksums checked.

@@ -7,13 +7,14 @@ written here is noted in the ledger, which knows what a sync must cover.
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.log import files, swap
 from ottla.log.config import LogConfig
 from ottla.log.durability import SyncLedger
 from ottla.log.segment import Segment
-from ottla.ports import Disk, File
+from ottla.ports import Disk, File, Folder
+from ottla.values import NamedTuple
 
 MAX_WARM_SEGMENTS: Final = 2
 """How many segments beside the last one keep their indexes in memory."""
@@ -77,6 +78,7 @@ class Segments:
         created_ms = self.all[-1].created_ms if self.all else 0
         self.remove(self.all[:])
         self.begin(offset, created_ms)
+        self._sync(self.folder)
 
     def reconfigure(self, config: LogConfig) -> None:
         """Use other settings from the next append on."""
@@ -87,18 +89,24 @@ class Segments:
     def begin(self, base_offset: int, now_ms: int) -> None:
         """Seal the last segment and begin another one.
 
+        The name of the first one becomes durable with its first records, in a sync aside, or when
+        there is a second one: that must not be found without it.
+
         After an `OSError` nothing has changed, with one exception: if a folder cannot be synced,
         nobody knows which names are on disk, and nothing may be written any more.
         """
         if not self.all:
-            # The folder may be there since a crash, and its name still not be durable.
-            self._disk.make_folder(self.folder)
-            self._sync(self.folder.rpartition("/")[0])
+            self._make_folder()
         sealed = self.all[-1].write_out() if self.all else []
         try:
+            if len(self.all) == 1:
+                self._sync(self.folder)
             segment = Segment.create(self._disk, self.folder, self.config, base_offset)
             # Records in a file without a name would be lost, however often they were synced.
-            self._sync(self.folder)
+            if self.all:
+                self._sync(self.folder)
+            else:
+                self._ledger.note(Folder(self._disk, self.folder))
         except OSError:
             files.close_all(sealed[1:])  # the first one is the segment's own
             raise
@@ -108,6 +116,12 @@ class Segments:
             self.all[-1].next_offset = base_offset
             self.all[-1].forget_indexes()
         self.all.append(segment)
+
+    def _make_folder(self) -> None:
+        """Make it, durably; where it is there already, whoever made it has seen to that."""
+        if not self._disk.exists(self.folder):
+            self._disk.make_folder(self.folder)
+            self._sync(self.folder.rpartition("/")[0])
 
     def _sync(self, folder: str) -> None:
         try:
@@ -127,7 +141,10 @@ class Segments:
             self._ledger.note(file, close_after=True)
 
     def keep_warm(self, segment: Segment) -> None:
-        """Bound the memory that the indexes of old segments take while somebody reads there."""
+        """Bound the memory that the indexes of old segments take while somebody reads there.
+
+        To be said before they are read: what is not in memory breaks a read off.
+        """
         if segment is self.all[-1] or segment in self._warm:
             return
         self._warm.append(segment)
@@ -206,7 +223,6 @@ class Segments:
         otherwise nothing may be done about the segments before `finish_replacing` is through.
         """
         assert new[0].base_offset == old[0].base_offset, (old, new)
-        assert new[-1].next_offset == old[-1].end_before(old[-1].next_offset)[1], (old, new)
         assert all(left.next_offset == right.base_offset for left, right in pairwise(new)), new
         yield from swap.offer(new)
         first = self.all.index(old[0])

@@ -86,7 +86,10 @@ def _complete(
     segments = []
     for file in sorted(new):
         segment = Segment(disk, folder, config, file.base_offset, state=files.SWAP)
-        segment.find_end()
+        try:
+            segment.find_end()
+        finally:
+            segment.close()
         segments.append(segment)
     first_offset, end_offset = segments[0].base_offset, segments[-1].next_offset
     for file in found:
@@ -95,5 +98,4 @@ def _complete(
             disk.remove(f"{folder}/{file.name}")
     disk.sync_folder(folder)
     for segment in segments:
-        segment.close()
         segment.rename("")

@@ -9,10 +9,11 @@ format: no file where nothing was aborted.  Recovery makes it anew from the batc
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from ottla.errors import StorageError, WireError
 from ottla.log.producer_state import CompletedTransaction
+from ottla.values import NamedTuple
 from ottla.wire.stored.log_files import AbortedTxn
 from ottla.wire.stored.versioned import decode_versioned, encode_versioned
 

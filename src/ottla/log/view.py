@@ -4,9 +4,9 @@ Asking changes nothing that anybody could see.  `Log` adds what does.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ottla.log.config import LogConfig
+from ottla.log.index import NO_TIMESTAMP_MS
 from ottla.log.leader_epochs import EpochEnd
 from ottla.log.recovery import Recovered
 from ottla.log.search import TimedOffset, first_at_or_after, youngest
@@ -15,6 +15,7 @@ from ottla.log.segments import Segments
 from ottla.log.transaction_index import aborted_in
 from ottla.ports import Disk
 from ottla.records.batch import MAX_DECOMPRESSED_BYTES
+from ottla.values import NamedTuple
 from ottla.wire.stored.log_files import AbortedTxn
 
 
@@ -101,11 +102,11 @@ class LogView:
         if offset >= below_offset:
             return LogRead(b"", offset)
         for segment in self._segments.from_offset(offset):
+            self._segments.keep_warm(segment)
             found = segment.read(
                 offset, max_bytes, below_offset=below_offset, at_least_one=at_least_one
             )
             if found is not None:
-                self._segments.keep_warm(segment)
                 return found
         return LogRead(b"", offset)
 
@@ -119,9 +120,9 @@ class LogView:
             StorageError: The batches are damaged.
         """
         for segment in self._segments.from_offset(offset):
+            self._segments.keep_warm(segment)
             spot = segment.find(offset)
             if spot is not None:
-                self._segments.keep_warm(segment)
                 return spot.max_timestamp_ms if spot.max_timestamp_ms >= 0 else None
         return None
 
@@ -133,12 +134,17 @@ class LogView:
         Raises:
             StorageError: The batches are damaged.
         """
-        return first_at_or_after(
-            self._segments.all,
-            timestamp_ms,
-            self.start_offset,
-            max_decompressed_bytes=max_decompressed_bytes,
-        )
+        start_offset = self.start_offset
+        for segment in self._segments.all:
+            if segment.next_offset <= start_offset or segment.max_timestamp_ms < timestamp_ms:
+                continue
+            self._segments.keep_warm(segment)
+            found = first_at_or_after(
+                segment, timestamp_ms, start_offset, max_decompressed_bytes=max_decompressed_bytes
+            )
+            if found is not None:
+                return found
+        return None
 
     def max_timestamp(
         self, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
@@ -148,7 +154,11 @@ class LogView:
         Raises:
             StorageError: The batches are damaged.
         """
-        return youngest(self._segments.all, max_decompressed_bytes=max_decompressed_bytes)
+        best = max(self._segments.all, key=lambda one: one.max_timestamp_ms, default=None)
+        if best is None or best.max_timestamp_ms == NO_TIMESTAMP_MS:
+            return None
+        self._segments.keep_warm(best)
+        return youngest(best, max_decompressed_bytes=max_decompressed_bytes)
 
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTxn]:
         """The aborted transactions with records from `from_offset` up to `to_offset`.

@@ -7,12 +7,13 @@ copied out of the batches once, and keep nothing of them alive, unless the calle
 from collections.abc import Iterable
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.records.batch import COMPRESSION_BITS, MAX_DECOMPRESSED_BYTES, Batch
 from ottla.records.builder import BatchOptions, build_columns
 from ottla.records.kernel import kernel
 from ottla.records.shapes import Binary, BinaryColumn, Columns, HeaderColumn, UnwrittenColumns
+from ottla.values import NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,9 @@ laid out as Arrow lays out its `binary` type: row `i` is `data[offsets[i]:offset
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from ottla.values import NamedTuple
 
 NO_TIMESTAMP_MS: Final = -1
 MAX_INT32: Final = 2**31 - 1

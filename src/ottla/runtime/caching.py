@@ -74,14 +74,16 @@ class Wanted:
 
         It has a descriptor of its own, because the file may be closed meanwhile.
         """
+        if not self.is_wanted:
+            return  # given up before its turn came
         descriptor = os.open(self._path, os.O_RDONLY)
         try:
             read_no_further(descriptor)
             at, end = self._position, self._position + self._size_bytes
             _begin_to_read(descriptor, at, self._size_bytes)
-            while self.is_wanted and at < end:
+            while at < end:
                 count = len(os.pread(descriptor, min(CHUNK_BYTES, end - at), at))
-                if not count:
+                if not count or not self.is_wanted:
                     return
                 at += count
             _begin_to_read(descriptor, end, self._size_bytes)

@@ -6,18 +6,18 @@ which is quicker than any hand-over to a thread.  `files` keeps the number of de
 """
 
 import asyncio
-import errno
 import fcntl
 import math
 import os
 import posixpath
 import resource
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import Final, TypeVar
 
-from ottla.ports import File
+from ottla.ports import TOO_MANY_OPEN, File, Folder
 from ottla.runtime.caching import Wanted
 from ottla.runtime.files import OpenFiles, RealFile
 from ottla.runtime.paths import path_parts
@@ -30,7 +30,6 @@ _FEWEST_DESCRIPTORS: Final = 16
 _LOCK_NAME: Final = ".lock"
 _FOLDERS_A_SHARE: Final = 4
 _DESCRIPTOR_RETRY_MS: Final = 1
-_TOO_MANY_OPEN: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 _T = TypeVar("_T")
 
@@ -106,16 +105,17 @@ class RealDisk:
         self._open_files.lost_name(removed)
 
     def sync_folder(self, path: str) -> None:
-        _sync_folder_at(self._absolute(path))
+        _sync_and_close(self._folder_descriptor(path))
 
-    async def sync_files(self, files: Iterable[File]) -> None:
+    async def sync_files(self, files: Iterable[File | Folder]) -> None:
         """As the port says.  If the caller is canceled, what it asked for still takes place."""
-        pinned = await self._pin(files)
-        shares = _shares_of(pinned)
+        group = dict.fromkeys(files)
+        pinned = await self._pin(file for file in group if not isinstance(file, Folder))
+        shares = _shares_of(f for f in group if isinstance(f, Folder) or f in pinned)
 
         def done(errors: Errors) -> None:
             for file, error in zip(chain.from_iterable(shares), errors, strict=True):
-                if error is not None:
+                if error is not None and isinstance(file, RealFile):
                     file.sync_error = error
                     file.is_dirty = True
             self._unpin(pinned)
@@ -123,16 +123,19 @@ class RealDisk:
         for file in pinned:
             # Now, not at the end: what is written meanwhile needs another sync.
             file.is_dirty = False
-        if pinned:
-            descriptors = [[pinned[file] for file in share] for share in shares]
-            await self._sync_threads.work_off(descriptors, sync_descriptor, done)
+        if shares:
+            named = [
+                [self._absolute(f.path) if isinstance(f, Folder) else pinned[f] for f in share]
+                for share in shares
+            ]
+            await self._sync_threads.work_off(named, _sync, done)
 
     async def sync_folder_aside(self, path: str) -> None:
         """As the port says.  It is the folder that has this name now, whatever it is called later.
 
         If the caller is canceled, what it asked for still takes place.
         """
-        descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = self._folder_descriptor(path)
         # Not `fdatasync`: that need not bring names to disk where the folder does not grow.
         await self._sync_threads.work_off([[descriptor]], os.fsync, lambda _: os.close(descriptor))
 
@@ -149,7 +152,8 @@ class RealDisk:
         """As the port says.  If the caller is canceled, nothing more is brought."""
         wanted = Wanted(self._absolute(path), position, size_bytes)
         try:
-            with suppress(OSError):  # it may be gone, and if it is broken, the reader will notice
+            # It may be gone, and if it is broken, the reader will notice; or there is no thread.
+            with suppress(OSError, RuntimeError):
                 await self._warm_threads.work_off([[wanted]], Wanted.bring)
         finally:
             wanted.is_wanted = False
@@ -195,6 +199,9 @@ class RealDisk:
         self._open_files.close_all()
         self.unlock()
 
+    def _folder_descriptor(self, path: str) -> int:
+        return self._open_files.descriptor_at(self._absolute(path), os.O_RDONLY | os.O_DIRECTORY)
+
     def _absolute(self, path: str) -> str:
         return os.path.join(self._root, *path_parts(path))
 
@@ -220,7 +227,7 @@ class RealDisk:
                     pinned[file] = self._open_files.pin(file)
         except OSError as error:
             self._unpin(pinned)
-            if error.errno in _TOO_MANY_OPEN and any(file.pins for file in group):
+            if error.errno in TOO_MANY_OPEN and any(file.pins for file in group):
                 return None
             raise
         return pinned
@@ -230,13 +237,14 @@ class RealDisk:
             self._open_files.unpin(file, descriptor)
 
 
-def _shares_of(files: Iterable[RealFile]) -> list[list[RealFile]]:
+def _shares_of(files: Iterable[RealFile | Folder]) -> list[list[RealFile | Folder]]:
     """The files, in one share for each thread that is worth its while; a folder's stay together."""
-    folders: dict[str, list[RealFile]] = {}
+    folders: dict[str, list[RealFile | Folder]] = {}
     for file in files:
-        folders.setdefault(posixpath.dirname(file.path), []).append(file)
+        folder = file.path if isinstance(file, Folder) else posixpath.dirname(file.path)
+        folders.setdefault(folder, []).append(file)
     count = min(MOST_THREADS, math.ceil(len(folders) / _FOLDERS_A_SHARE))
-    shares: list[list[RealFile]] = [[] for _ in range(count)]
+    shares: list[list[RealFile | Folder]] = [[] for _ in range(count)]
     for number, together in enumerate(folders.values()):
         shares[number % count] += together
     return shares
@@ -249,8 +257,32 @@ def _default_max_descriptors() -> int:
     return max(_FEWEST_DESCRIPTORS, min(soft_limit // 2, MOST_DESCRIPTORS))
 
 
+def _sync(item: int | str) -> None:
+    """Sync a file by its descriptor, or a folder by its name, in a thread that may wait.
+
+    A folder that is gone by now was deleted, and nobody misses what was in it.
+    """
+    if isinstance(item, int):
+        sync_descriptor(item)
+        return
+    while True:
+        try:
+            _sync_folder_at(item)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno not in TOO_MANY_OPEN:
+                raise
+            time.sleep(_DESCRIPTOR_RETRY_MS / 1000)
+        else:
+            return
+
+
 def _sync_folder_at(absolute: str) -> None:
-    descriptor = os.open(absolute, os.O_RDONLY | os.O_DIRECTORY)
+    _sync_and_close(os.open(absolute, os.O_RDONLY | os.O_DIRECTORY))
+
+
+def _sync_and_close(descriptor: int) -> None:
     try:
         os.fsync(descriptor)
     finally:

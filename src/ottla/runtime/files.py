@@ -21,7 +21,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ottla.ports import Buffer, ColdReadError
+from ottla.ports import TOO_MANY_OPEN, Buffer, ColdReadError
 from ottla.runtime.caching import PageCache, read_no_further
 from ottla.runtime.syncing import sync_descriptor
 
@@ -135,15 +135,8 @@ class RealFile:
         if os.fstat(descriptor).st_size >= size_bytes:
             return
         self.is_dirty = True
-        if hasattr(os, "posix_fallocate"):
-            try:
-                os.posix_fallocate(descriptor, 0, size_bytes)
-            except OSError as error:
-                if error.errno not in _CANNOT_ALLOCATE:
-                    raise
-            else:
-                return
-        os.ftruncate(descriptor, size_bytes)
+        if not preallocate(descriptor, 0, size_bytes):
+            os.ftruncate(descriptor, size_bytes)
 
     def sync(self) -> None:
         descriptor = self._open_files.descriptor_of(self)
@@ -195,7 +188,7 @@ class OpenFiles:
 
     def open(self, path: str, flags: int) -> RealFile:
         self._make_room()
-        file = RealFile(self, path, os.open(os.path.join(self._root, path), flags, 0o666))
+        file = RealFile(self, path, self.descriptor_at(path, flags))
         self._holders[file] = None
         self._name(file, path)
         return file
@@ -206,10 +199,23 @@ class OpenFiles:
             raise OSError(errno.EBADF, "the file is closed", file.path)
         if file.descriptor == _NO_DESCRIPTOR:
             self._make_room()
-            file.descriptor = os.open(os.path.join(self._root, file.path), os.O_RDWR)
+            file.descriptor = self.descriptor_at(file.path, os.O_RDWR)
             self._holders[file] = None
         file.was_used = True
         return file.descriptor
+
+    def descriptor_at(self, path: str, flags: int) -> int:
+        """A new descriptor, of a file or a folder; whoever asks closes it.
+
+        If connections have all that the process may have, one of ours makes way: without that, who
+        opens many connections would stop the broker.
+        """
+        while True:
+            try:
+                return os.open(os.path.join(self._root, path), flags, 0o666)
+            except OSError as error:
+                if error.errno not in TOO_MANY_OPEN or not self._let_one_go():
+                    raise
 
     def at(self, path: str) -> Sequence[RealFile]:
         """The files that are open under the name `path`."""
@@ -227,7 +233,10 @@ class OpenFiles:
 
     def renamed(self, old: str, new: str) -> None:
         """`old`, a file or a folder, is now called `new`: so are the files at and below it."""
-        for file in (*self.at(old), *self._below(old)):
+        files = list(self.at(old))
+        if os.path.isdir(os.path.join(self._root, new)):  # seldom, and to look there takes a while
+            files += self._below(old)
+        for file in files:
             self._unname(file)
             self._name(file, new + file.path[len(old) :])
 
@@ -235,7 +244,7 @@ class OpenFiles:
         """A descriptor to sync `file` with, which nobody else syncs with until `unpin`."""
         descriptor = self.descriptor_of(file)
         if file.pins and file.has_name:  # without a name, no start will ever find it
-            descriptor = os.open(os.path.join(self._root, file.path), os.O_RDWR)
+            descriptor = self.descriptor_at(file.path, os.O_RDWR)
             self._extra.add(descriptor)
         file.pins += 1
         return descriptor
@@ -287,13 +296,15 @@ class OpenFiles:
                 yield from list(files)
 
     def _make_room(self) -> None:
-        """Let a file give up its descriptor, rather one with nothing to sync.
+        if len(self._holders) >= self._max_descriptors:
+            self._let_one_go()
+
+    def _let_one_go(self) -> bool:
+        """Let a file give up its descriptor, rather one with nothing to sync; whether one could.
 
         One that was used since it was last asked is spared once and asked again after all others:
         a use sets a flag and moves nothing, because there are many uses to one that lacks room.
         """
-        if len(self._holders) < self._max_descriptors:
-            return
         oldest: RealFile | None = None
         for _ in range(2 * len(self._holders)):
             file = next(iter(self._holders))
@@ -304,15 +315,30 @@ class OpenFiles:
                 file.was_used = False
             elif not file.is_dirty:
                 self._close_descriptor(file)
-                return
+                return True
             else:
                 oldest = oldest or file
-        if oldest is not None:
-            oldest.sync()
-            self._close_descriptor(oldest)
+        if oldest is None:
+            return False
+        oldest.sync()
+        self._close_descriptor(oldest)
+        return True
 
     def _close_descriptor(self, file: RealFile) -> None:
         if file.descriptor != _NO_DESCRIPTOR:
             descriptor, file.descriptor = file.descriptor, _NO_DESCRIPTOR
             self._holders.pop(file, None)
             os.close(descriptor)
+
+
+def preallocate(descriptor: int, position: int, size_bytes: int) -> bool:
+    """Have blocks for a part of a file, which grows by it; False if the system cannot do that."""
+    if not hasattr(os, "posix_fallocate"):
+        return False
+    try:
+        os.posix_fallocate(descriptor, position, size_bytes)
+    except OSError as error:
+        if error.errno not in _CANNOT_ALLOCATE:
+            raise
+        return False
+    return True

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Coroutine, Sequence
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
 log = logging.getLogger(__name__)
@@ -61,8 +61,14 @@ class Supervisor:
     ) -> None:
         """Stop in good order at the first signal; a second one does what it always does."""
         loop = asyncio.get_running_loop()
+
+        # Not by the loop's own way, which has `inspect` look whether a handler is a coroutine: to
+        # load that takes a broker longer than to open its data directory.
+        def tell(number: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self._on_signal, signal.Signals(number))
+
         for number in signals:
-            loop.add_signal_handler(number, self._on_signal, number)
+            signal.signal(number, tell)
             self._signals.append(number)
 
     async def stopping(self) -> None:
@@ -108,7 +114,8 @@ class Supervisor:
         self.stop(f"{number.name} received")
 
     def _ignore_signals(self) -> None:
-        """Give signals back to whoever had them; for most programs, they end it."""
-        loop = asyncio.get_running_loop()
+        """From now on signals do what they always do: they end the program."""
         while self._signals:
-            loop.remove_signal_handler(self._signals.pop())
+            number = self._signals.pop()
+            usual = signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, usual)

@@ -1,6 +1,7 @@
 """What is said at the control socket of a running broker: a line to ask, a line of JSON to answer.
 
-    > freeze        make a copy; one connection has one, and it is gone with the connection
+    > freeze        make a copy; one connection has one, and it is gone with the connection, or
+                    when it was kept for too long, which `release` is told then
     < {"folder": ".frozen", "ends": {"orders-0/00000000000000000000.log": 4711}}
     > release       the copy is not needed any more
     < {"released": true}

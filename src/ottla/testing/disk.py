@@ -24,9 +24,11 @@ import os
 import posixpath
 import random
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
 from typing import Final, TypeVar
 
-from ottla.ports import Buffer, ColdReadError, File
+from ottla.ports import Buffer, ColdReadError, File, Folder
 from ottla.runtime.paths import path_parts
 from ottla.testing.inodes import (
     Entry,
@@ -128,17 +130,17 @@ class SimFile:
         inode.change(Resized(size_bytes))
 
     def sync(self) -> None:
-        self._opened()
-        self.finish_sync()
+        self.begin_sync()()
 
     def close(self) -> None:
         self._is_closed = True
 
-    def begin_sync(self) -> None:
-        """Raise what `sync` would raise at once; the file may be closed before the sync ends."""
+    def begin_sync(self) -> Callable[[], None]:
+        """Raise what `sync` would raise at once; the file may be closed before it is finished."""
         self._opened()
+        return self._finish_sync
 
-    def finish_sync(self) -> None:
+    def _finish_sync(self) -> None:
         self._disk.check_power(self._power_cycle)
         if self._sync_error is not None:
             raise OSError(self._sync_error.errno, "an earlier sync failed", self.path)
@@ -323,25 +325,30 @@ class SimDisk:
 
     def sync_folder(self, path: str) -> None:
         self.check_power()
-        folder = self._folder(path)
+        self._sync_node(self._folder(path), path, self._power_cycle)
+
+    def _sync_node(self, folder: FolderNode, path: str, power_cycle: int) -> None:
+        self.check_power(power_cycle)
         self.begin(Operation.SYNC_FOLDER, path)
         self._tree.sync(folder)
 
-    async def sync_files(self, files: Iterable[File]) -> None:
+    async def sync_files(self, files: Iterable[File | Folder]) -> None:
         """As the port says, after a while of virtual time; folders come in any order."""
-        folders: dict[str, list[SimFile]] = {}
+        folders: dict[str, list[Callable[[], None]]] = {}
         for file in files:
-            assert isinstance(file, SimFile), file
-            file.begin_sync()
-            folders.setdefault(posixpath.dirname(file.path), []).append(file)
+            if isinstance(file, Folder):
+                found = self._folder(file.path), file.path, self._power_cycle
+                folders.setdefault(file.path, []).append(partial(self._sync_node, *found))
+            else:
+                assert isinstance(file, SimFile), file
+                folders.setdefault(posixpath.dirname(file.path), []).append(file.begin_sync())
         groups = list(folders.values())
-        if len(groups) > 1:
-            self._rng.shuffle(groups)
+        self._rng.shuffle(groups)
         first_error: OSError | None = None
-        for file in [file for group in groups for file in group]:
+        for finish in chain.from_iterable(groups):
             await asyncio.sleep(self._rng.uniform(*self.sync_delay_ms) / 1000)
             try:
-                file.finish_sync()
+                finish()
             except OSError as error:
                 first_error = first_error or error
         if first_error is not None:
@@ -349,11 +356,7 @@ class SimDisk:
 
     async def sync_folder_aside(self, path: str) -> None:
         """As the port says, after a while of virtual time."""
-        folder, power_cycle = self._folder(path), self._power_cycle
-        await asyncio.sleep(self._rng.uniform(*self.sync_delay_ms) / 1000)
-        self.check_power(power_cycle)
-        self.begin(Operation.SYNC_FOLDER, path)
-        self._tree.sync(folder)
+        await self.sync_files([Folder(self, path)])
 
     def at_once(self, act: Callable[[], _T]) -> _T:
         assert not self._is_hurried

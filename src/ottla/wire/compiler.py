@@ -4,9 +4,10 @@ A plan is what both interpreters execute (`ottla.wire.interpreter` in Python, `_
 Cython).  All rules about versions are settled here, so neither of them knows any.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ottla.errors import WireError
+from ottla.values import NamedTuple
 from ottla.wire.schema import Field, Kind, Shape, api_of, default_of, fields
 
 FIXED_BYTES: Final = {

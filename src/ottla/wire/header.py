@@ -8,9 +8,10 @@ learned what the broker speaks must be able to read the answer (KIP-511).
 from collections.abc import Callable
 from functools import partial
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ottla.errors import WireError
+from ottla.values import NamedTuple
 from ottla.wire.codec import Codec, Part, codec
 from ottla.wire.registry import Api, ApiKey, api, api_for
 from ottla.wire.schema import Int16, Int32, String, at, message

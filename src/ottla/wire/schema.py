@@ -3,8 +3,8 @@
 A declaration is a class whose annotations are wire types and whose values are defaults or
 `at(...)`.  One class covers all versions of a message: a field that a version lacks has its
 default.  Type checkers see a frozen, keyword-only dataclass.  At run time it is a plain class
-with slots and a constructor written on first use, because there are hundreds of these classes and
-a broker that answers in milliseconds cannot spend one on building each (ADR 0006).
+with slots and a constructor written for the second instance, because there are hundreds of these
+classes and a broker that answers in milliseconds cannot spend one on building each (ADR 0006).
 
 Nothing here encodes or decodes: `ottla.wire.compiler` reads the declarations.
 """
@@ -210,11 +210,13 @@ class Declared:
     __slots__: tuple[str, ...] = ()
     __declared_defaults__: ClassVar[dict[str, Any]] = {}
     __declared_fields__: ClassVar[tuple[Field, ...] | None] = None
+    __has_instance__: ClassVar[bool] = False
 
     def __init__(self, **values: Any) -> None:
         cls = type(self)
-        cls.__init__ = _written_init(cls)  # type: ignore[method-assign]
-        cls.__init__(self, **values)
+        if cls.__has_instance__ or not _fill(self, values):
+            cls.__init__ = _written_init(cls)  # type: ignore[method-assign]
+            cls.__init__(self, **values)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -340,6 +342,21 @@ def default_of(field: Field) -> Any:
 def blank(cls: type[T]) -> T:
     """An instance of `cls` in which every field has its default, or the zero of its type."""
     return cls(**{f.name: default_of(f) for f in fields(cls)})
+
+
+def _fill(instance: Declared, values: dict[str, Any]) -> bool:
+    """Make the first instance of a class without a constructor, for a start has only one of many.
+
+    False if the constructor has to refuse the values.
+    """
+    cls = type(instance)
+    cls.__has_instance__ = True
+    for field in fields(cls):
+        value = values.get(field.name, field.default)
+        if value is MISSING:
+            return False
+        setattr(instance, field.name, value)
+    return values.keys() <= set(cls.__slots__)
 
 
 def _written_init(cls: type[Any]) -> Callable[..., None]:

@@ -1,7 +1,7 @@
 """AlterConfigs (key 33): replace all settings of a topic or broker."""
 
 from ottla.broker.context import Context
-from ottla.cluster.controller import ConfigAlteration
+from ottla.cluster.alterations import ConfigAlteration
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,

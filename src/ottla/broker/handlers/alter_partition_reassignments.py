@@ -5,8 +5,7 @@ any other would need a broker that is not there, and there is never a move to ca
 """
 
 from ottla.broker.context import Context
-from ottla.cluster.controller import Refusal
-from ottla.cluster.decision import unknown_topic
+from ottla.cluster.decision import Refusal, unknown_topic
 from ottla.cluster.image import ClusterImage
 from ottla.errors import ErrorCode
 from ottla.wire.messages.alter_partition_reassignments import (

@@ -1,7 +1,7 @@
 """CreatePartitions (key 37): give topics more partitions."""
 
 from ottla.broker.context import Context
-from ottla.cluster.controller import NewPartitions
+from ottla.cluster.topics import NewPartitions
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

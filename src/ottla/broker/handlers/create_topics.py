@@ -3,8 +3,9 @@
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.cluster.controller import Controller, NewTopic, TopicOutcome
+from ottla.cluster.controller import Controller
 from ottla.cluster.image import TopicImage
+from ottla.cluster.topics import NewTopic, TopicOutcome
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,

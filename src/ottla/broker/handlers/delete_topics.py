@@ -8,8 +8,7 @@ from collections import Counter
 from typing import Final
 
 from ottla.broker.context import Context
-from ottla.cluster.controller import Refusal
-from ottla.cluster.decision import unknown_topic
+from ottla.cluster.decision import Refusal, unknown_topic
 from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode
 from ottla.model import uuid_text

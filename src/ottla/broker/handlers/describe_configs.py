@@ -1,7 +1,8 @@
 """DescribeConfigs (key 32): the settings of topics and brokers, and where each comes from."""
 
 from ottla.broker.context import Context
-from ottla.cluster.controller import ConfigEntry, Refusal
+from ottla.cluster.configs import ConfigEntry
+from ottla.cluster.decision import Refusal
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

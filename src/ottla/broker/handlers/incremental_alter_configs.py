@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs (key 44): change some settings, and leave the others alone."""
 
 from ottla.broker.context import Context
-from ottla.cluster.controller import ConfigOperation, IncrementalAlteration
+from ottla.cluster.alterations import ConfigOperation, IncrementalAlteration
 from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,

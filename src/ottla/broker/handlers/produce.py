@@ -39,8 +39,7 @@ _ATTRIBUTES_AT: Final = 22
 _NONE: Final = ErrorCode.NONE
 """To ask an enum for a member costs more than a call, and this is the way of every request."""
 
-_NOT_HERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-"""Whoever asks may name any topic: such refusals are not counted by topic."""
+_NOT_HERE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 _LOST: Final = Appended(error=ErrorCode.KAFKA_STORAGE_ERROR, message="the disk failed")
 
@@ -124,7 +123,8 @@ def _append_all(
                 has_new = True
             if result.error is not _NONE:
                 has_error = True
-                if result.error not in _NOT_HERE:
+                if refusal is None and result.error is not _NOT_HERE:
+                    # Whoever asks may name any topic: only of one that is there, it is counted.
                     node.meters.count_refusal(name, result.error)
             partitions.append(_response(data.index, result))
         topics.append(

@@ -10,9 +10,9 @@ the scan's revision.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from ottla.values import dataclass
+from ottla.values import NamedTuple, dataclass
 
 ABSENT: Final = 0
 """The revision of a key that does not exist."""

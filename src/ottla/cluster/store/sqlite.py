@@ -96,8 +96,8 @@ class SqliteStore:
         """One that `is_temporary` goes with its owner: it survives a crash, but no power loss."""
         self._path = path
         self._reserve = reserve
-        self._is_reserved = True
-        """Whether the reserve is whole, as far as we know."""
+        self._is_reserved = False
+        """Whether the reserve is whole, as far as we know: the first change takes it."""
         self._is_temporary = is_temporary
         self._watchers = Watchers()
         self._leases: set[int] = set()

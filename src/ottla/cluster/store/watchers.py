@@ -1,15 +1,18 @@
 """Who is told of a transaction: shared by the stores that live in one process."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ottla.cluster.store.interface import Events, Operation, Put, Unchanged
 
 
-@dataclass(eq=False, slots=True)
 class _Watcher:
-    prefix: str
-    on_events: Callable[[Events], None]
+    """Equal to itself alone: who watches twice is told twice."""
+
+    __slots__ = ("on_events", "prefix")
+
+    def __init__(self, prefix: str, on_events: Callable[[Events], None]) -> None:
+        self.prefix = prefix
+        self.on_events = on_events
 
 
 class Watchers:

@@ -48,6 +48,7 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
@@ -55,31 +56,38 @@ from ottla.wire.schema import NO_UUID
 
 NO_OFFSET: Final = -1
 GROUP_ID_NOT_FOUND_SINCE: Final = 9
+TXN_GROUP_ID_NOT_FOUND_SINCE: Final = 6
 BATCHED_FETCH_SINCE: Final = 8
 
 _DEFAULT_RETENTION: Final = -1
 
 
 def commit_refusal(
-    group: ClassicGroup | None, request: OffsetCommitRequest, version: int
+    group: ClassicGroup | None, request: OffsetCommitRequest | TxnOffsetCommitRequest, version: int
 ) -> ErrorCode:
-    """Whether the sender may commit for the group now; every partition is answered with it."""
+    """Whether the sender may commit for the group now; every partition is answered with it.
+
+    In a transaction, who names no member is let in whatever the state of the group, because the
+    versions before 3 had no place for it; nor does a rebalance keep anybody out.
+    """
+    is_transactional = isinstance(request, TxnOffsetCommitRequest)
     generation = request.generation_id_or_member_epoch
     if group is None:
+        # A group that nobody has joined comes into being with its first offset.
         if generation < 0:
             return ErrorCode.NONE
-        is_new = version >= GROUP_ID_NOT_FOUND_SINCE
-        return ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
+        since = TXN_GROUP_ID_NOT_FOUND_SINCE if is_transactional else GROUP_ID_NOT_FOUND_SINCE
+        return ErrorCode.GROUP_ID_NOT_FOUND if version >= since else ErrorCode.ILLEGAL_GENERATION
     if generation < 0 and group.state is State.EMPTY:
         return ErrorCode.NONE
     if generation < 0 and not request.member_id and request.group_instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
     if error := group.member_error(request.member_id, request.group_instance_id):
         return error
     if generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     # It was told of this generation and has no assignment in it yet: it cannot have read anything.
-    if group.state is State.COMPLETING:
+    if group.state is State.COMPLETING and not is_transactional:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 

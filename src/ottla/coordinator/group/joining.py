@@ -8,7 +8,6 @@ stable and nothing else changes, there is no rebalance.
 
 from collections.abc import Callable
 from typing import Final
-from uuid import UUID
 
 from ottla.coordinator.caller import Caller
 from ottla.coordinator.config import GroupConfig
@@ -18,13 +17,12 @@ from ottla.coordinator.group.classic import Cause, ClassicGroup, State, told_rea
 from ottla.coordinator.group.member import Member, ParkedJoin
 from ottla.coordinator.group.records import group_record
 from ottla.errors import ErrorCode
+from ottla.model import UUID_BYTES, random_uuid_text
 from ottla.values import dataclass
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 MEMBER_ID_REQUIRED_SINCE: Final = 4
 SKIP_ASSIGNMENT_SINCE: Final = 9
-
-_UUID_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +70,7 @@ class Door:
 
     def new_member_id(self) -> str:
         prefix = self.request.group_instance_id or self.caller.client_id
-        return f"{prefix}-{UUID(bytes=self.random_bytes(_UUID_BYTES), version=4)}"
+        return f"{prefix}-{random_uuid_text(self.random_bytes(UUID_BYTES))}"
 
 
 def refusal(request: JoinGroupRequest, config: GroupConfig) -> ErrorCode:

@@ -5,10 +5,10 @@ Versions are those that Kafka 4 writes; older ones are read.  Records of other k
 KIP-848 are in `consumer.records`; share groups) are decoded to `None`.
 """
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.coordinator.effects import StoredRecord
-from ottla.values import dataclass
+from ottla.values import NamedTuple, dataclass
 from ottla.wire.schema import NO_UUID
 from ottla.wire.stored.group_records import (
     GroupMetadataKey,

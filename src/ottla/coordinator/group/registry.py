@@ -9,7 +9,7 @@ from dataclasses import field
 
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import Effect, StoredRecord, persist_each
-from ottla.coordinator.group import committing, rebalance, txn_committing
+from ottla.coordinator.group import committing, rebalance
 from ottla.coordinator.group.classic import ClassicGroup, State
 from ottla.coordinator.group.consumer import committing as consumer_committing
 from ottla.coordinator.group.consumer.coordinator import ConsumerGroups
@@ -72,7 +72,7 @@ class Registry:
         if isinstance(group, ConsumerGroup):
             topics = self.consumers.topics
             return consumer_committing.txn_commit_refusal(group, request, version, topics)
-        return txn_committing.refusal(group, request, version)
+        return committing.commit_refusal(group, request, version)
 
     def fetch_refusal(self, asked: OffsetFetchRequestGroup) -> ErrorCode:
         """Whether the sender of an OffsetFetch may ask about a group."""

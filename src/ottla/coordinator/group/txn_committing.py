@@ -1,15 +1,11 @@
 """TxnOffsetCommit: offsets that count when the transaction they belong to is committed.
 
 The sender is fenced twice: as a producer by its epoch, which the shell checks, and as a member of
-the group by its generation (KIP-447).  A sender that names no member is let in whatever the state
-of the group, because the versions before 3 had no place for it; nor does a rebalance keep it out.
+the group by its generation (KIP-447); see `committing.commit_refusal`.
 """
-
-from typing import Final
 
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import Answer, Effect, Persist, Ticket
-from ottla.coordinator.group.classic import ClassicGroup, State
 from ottla.coordinator.group.committing import committed_record
 from ottla.errors import ErrorCode
 from ottla.wire.messages.txn_offset_commit import (
@@ -18,26 +14,6 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-
-_GROUP_ID_NOT_FOUND_SINCE: Final = 6
-
-
-def refusal(group: ClassicGroup | None, request: TxnOffsetCommitRequest, version: int) -> ErrorCode:
-    """Whether the sender may commit for the group now; every partition is answered with it."""
-    generation = request.generation_id_or_member_epoch
-    if group is None:
-        # As for any commit, a group that nobody has joined comes into being with its first offset.
-        if generation < 0:
-            return ErrorCode.NONE
-        is_new = version >= _GROUP_ID_NOT_FOUND_SINCE
-        return ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
-    if generation < 0 and group.state is State.EMPTY:
-        return ErrorCode.NONE
-    if generation < 0 and not request.member_id and request.group_instance_id is None:
-        return ErrorCode.NONE
-    if error := group.member_error(request.member_id, request.group_instance_id):
-        return error
-    return ErrorCode.NONE if generation == group.generation else ErrorCode.ILLEGAL_GENERATION
 
 
 def refused(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:

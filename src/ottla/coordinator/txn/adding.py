@@ -5,11 +5,11 @@ it would never be ended.  A leader asks, with `verify_only`, before it lets such
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from ottla.coordinator.txn.transaction import Producer, State, Transaction
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
+from ottla.values import NamedTuple
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,

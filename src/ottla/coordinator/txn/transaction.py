@@ -13,11 +13,11 @@ producer id they are the successors: a new id, and epoch 0.
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ottla.model import TopicPartition
 from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from ottla.values import dataclass
+from ottla.values import NamedTuple, dataclass
 
 MAX_EPOCH: Final = 2**15 - 1
 LAST_CLIENT_EPOCH: Final = MAX_EPOCH - 1

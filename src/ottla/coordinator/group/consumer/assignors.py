@@ -10,9 +10,10 @@ A partition goes to a member that subscribes to its topic, or to nobody if there
 
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heapreplace
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.coordinator.group.consumer.topics import Place
+from ottla.values import NamedTuple
 
 
 class Candidate(NamedTuple):

@@ -6,8 +6,6 @@ works on a group of its own, and a request that is refused leaves no trace.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
-from uuid import UUID
 
 from ottla.coordinator.caller import Caller
 from ottla.coordinator.config import GroupConfig
@@ -37,10 +35,9 @@ from ottla.coordinator.group.consumer.records import ConsumerChange, Kind, curre
 from ottla.coordinator.group.consumer.topics import Place, Topics
 from ottla.coordinator.group.consumer.watch import BACK, JOIN, REBALANCE, SYNC, Watch
 from ottla.errors import ErrorCode
+from ottla.model import UUID_BYTES, random_uuid_text
 from ottla.wire.messages.consumer_group_describe import DescribedGroup
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-
-_UUID_BYTES: Final = 16
 
 
 class ConsumerGroups:
@@ -196,8 +193,7 @@ class ConsumerGroups:
         elif subscribes_anew:
             cause = causes.subscribed(member)
         if is_new or member != before:
-            # Votes are a look at all members: not without need.
-            old_assignor = "" if cause is not None else draft.assignor()
+            old_assignor = draft.assignor()
             draft.put(member)
             if cause is None and (assignor := draft.assignor()) != old_assignor:
                 cause = causes.chose(member, assignor)
@@ -230,7 +226,7 @@ class ConsumerGroups:
         return self.watch.hear(group_id, member.member_id, timeout_ms, now_ms)
 
     def new_member_id(self) -> str:
-        return str(UUID(bytes=self._random_bytes(_UUID_BYTES), version=4))
+        return random_uuid_text(self._random_bytes(UUID_BYTES))
 
     def _open(
         self, request: ConsumerGroupHeartbeatRequest, classic: ClassicGroup | None

@@ -5,12 +5,12 @@ group has to look again is a question of identity.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import blake2b
 from struct import Struct
 from typing import Final, TypeAlias
 
 from ottla.cluster.image import TopicImage
 from ottla.coordinator.patterns import Pattern
+from ottla.records.blake2 import blake2b
 
 Place: TypeAlias = tuple[bytes, int]
 """A partition, by the id of its topic: a topic that is created anew has other partitions."""
