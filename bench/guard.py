@@ -7,8 +7,8 @@ disturbs a round makes it slower, never faster; and rounds end as soon as every 
 So a busy machine makes this slow, not red; only a path that is never fast makes it red.
 
 A ratio of times differs from one processor and one Python to the next, so only what is much slower
-can be told from it.  So the lines of Python that a path runs are counted as well, which are the
-same everywhere: a fifth more of them is too many.
+can be told from it.  So the lines of Python that a path runs are counted as well, which are
+nearly the same everywhere: a fifth more of them is too many.
 
 A change that is meant to cost something raises its figure in `RECORDED` or `RECORDED_LINES`, and
 says why.
@@ -279,9 +279,7 @@ async def main(*, is_verbose: bool) -> int:
             f"{len(path.spent_ns)} rounds ({twin} twin)"
         )
     for name in long:
-        _complain(
-            f"broker: {name}: more than {LINES_FACTOR:g} times the lines that are written down"
-        )
+        _complain(f"{name}: more than {LINES_FACTOR:g} times the lines written down ({twin} twin)")
     return 1 if slow or long else 0
 
 

@@ -157,3 +157,19 @@ def test_a_fetch_of_very_much_loads_no_indexes_of_what_it_counts_whole() -> None
         assert not any(segment._indexes for segment in whole)
 
     simulate(scenario)
+
+
+@pytest.mark.parametrize("is_given_up", [True, False], ids=["client gone", "answered"])
+def test_a_fetch_that_is_over_waits_for_no_garbage_collector(is_given_up: bool) -> None:
+    async def scenario() -> None:
+        place, told = partition(), list[Outcome]()
+        fetch = pending(place, max_wait_ms=1000, has_enough=lambda: True)
+        fetch.when_known(told.append)
+        if is_given_up:
+            fetch.cancel()
+        else:
+            fetch.on_advance(place)
+        assert bool(told) is not is_given_up
+        assert fetch._tell != told.append, "a session knows its fetches, and would be known by them"
+
+    simulate(scenario)

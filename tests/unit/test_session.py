@@ -17,7 +17,12 @@ from ottla.broker.read_budget import ReadBudget
 from ottla.broker.session import Session
 from ottla.wire.frame import FrameReader, scratch_buffer, with_size
 from ottla.wire.header import encode_request
-from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+from ottla.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.registry import ApiKey
 from ottla.wire.schema import Versions
@@ -29,14 +34,19 @@ FETCH_VERSION = 12
 class Line(asyncio.Transport):
     """A connection that remembers what became of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
+        self._session = session
+        self.is_narrow = False
+        """Whether it tells its session to stop, in the midst of each write."""
         self.written = bytearray()
         self.is_aborted = False
         self.reads = True
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
+        if self.is_narrow:
+            self._session.pause_writing()
 
     def is_closing(self) -> bool:
         return self.is_aborted
@@ -65,7 +75,11 @@ class Awaited(Pending):
 
 
 def served_by(
-    handler: Callable[[Any, Any], Any], *, max_in_flight: int, fetch: Any = None
+    handler: Callable[[Any, Any], Any],
+    *,
+    max_in_flight: int,
+    max_queued_bytes: int = 1000,
+    fetch: Any = None,
 ) -> tuple[Session, Line]:
     """A session in which every heartbeat is answered by `handler`, and every fetch by `fetch`."""
     routes: dict[int, Route] = {
@@ -77,7 +91,7 @@ def served_by(
         routes=routes,
         reader=FrameReader(scratch_buffer(), 1000),
         max_in_flight=max_in_flight,
-        max_queued_bytes=1000,
+        max_queued_bytes=max_queued_bytes,
         budget=ReadBudget(0),
         complaints=Complaints(asyncio.get_running_loop().time),
         meters=Meters(),
@@ -87,7 +101,7 @@ def served_by(
         on_open=lambda session: True,
         on_closed=lambda session: None,
     )
-    line = Line()
+    line = Line(session)
     session.connection_made(line)
     return session, line
 
@@ -277,3 +291,40 @@ def test_what_goes_wrong_when_a_client_is_gone_is_told_all_the_same(
     with caplog.at_level(logging.ERROR, logger="ottla"):
         asyncio.run(run())
     assert "a bug in its end" in caplog.text
+
+
+def test_a_write_that_stops_us_is_not_broken_into_by_another_one() -> None:
+    def large(marks: bytes) -> FetchResponse:
+        parts = tuple(
+            PartitionData(
+                partition_index=index,
+                high_watermark=1,
+                aborted_transactions=None,
+                records=bytes([mark]) * 100_000,
+            )
+            for index, mark in enumerate(marks)
+        )
+        return FetchResponse(responses=(FetchableTopicResponse(topic="t", partitions=parts),))
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        waits: list[asyncio.Future[HeartbeatResponse]] = [loop.create_future() for _ in "12"]
+        beats, answers = list(waits), [large(b"ab"), large(b"cd")]
+        session, line = served_by(
+            lambda *_: beats.pop(0),
+            max_in_flight=10,
+            max_queued_bytes=10**6,
+            fetch=lambda *_: answers.pop(0),
+        )
+        # Heartbeats hold the fetches back, and then all four are ready at once.
+        arrive(session, *[heartbeat_frame(), fetch_frame()] * 2)
+        line.is_narrow = True
+        for wait in waits:
+            wait.set_result(HeartbeatResponse())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        places = [line.written.index(bytes([mark]) * 1_000) for mark in b"abcd"]
+        assert places == sorted(places)
+        session.connection_lost(None)
+
+    asyncio.run(run())

@@ -78,12 +78,14 @@ class PendingFetch(Pending):
 
     def _end_with(self, outcome: Outcome) -> None:
         if not self.is_over:
+            tell = self._tell
             self._end()
-            self._tell(outcome)
+            tell(outcome)
 
     def _end(self) -> None:
         """Answered, or the client went away: nothing may keep us alive."""
         self.is_over = True
+        self._tell = _tell_nobody  # who is told knows us, and nobody shall wait for the collector
         self._timer.cancel()
         if self._reading is not None:
             self._reading.cancel()
@@ -92,4 +94,4 @@ class PendingFetch(Pending):
 
 
 def _tell_nobody(outcome: Outcome) -> None:
-    raise AssertionError("a fetch was answered before anybody could be told")
+    raise AssertionError("a fetch was answered and nobody is there to be told")

@@ -100,6 +100,7 @@ class Session(asyncio.BufferedProtocol):
         self._transport = None
         for each in self._waiting:
             each.cancel()
+        self._waiting.clear()
         self._answers.clear()
         self._backlog.clear()
         self._reader.abandon()
@@ -194,13 +195,13 @@ class Session(asyncio.BufferedProtocol):
 
     def _makes_room(self) -> bool:
         """Write what is ready, if it is much; return whether there is room for more answers."""
+        if not self._is_writable:
+            return False  # and write nothing: it may be a write that has told us to stop
         answers = self._answers
         if answers.count >= self._max_in_flight or answers.size_bytes >= self._much_bytes:
             self._write_ready()
-            if answers.count >= self._max_in_flight:
-                return False
-            if answers.size_bytes >= self._max_queued_bytes:
-                return False
+        if answers.count >= self._max_in_flight or answers.size_bytes >= self._max_queued_bytes:
+            return False
         return self._is_writable
 
     def _catch_up(self) -> None:

@@ -30,7 +30,7 @@ class _Later(ModuleType):
     def load(self) -> ModuleType:
         """The module itself."""
         if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
+            sys.modules.pop(self.__name__, None)  # another thread may have been quicker
         return import_module(self.__name__)
 
 
