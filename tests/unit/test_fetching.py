@@ -103,6 +103,19 @@ def test_a_fetch_that_cannot_be_answered_is_nothing_to_whoever_moved_the_high_wa
     simulate(scenario)
 
 
+def test_who_asks_after_it_became_known_is_told_too_and_never_in_the_same_turn() -> None:
+    async def scenario() -> None:
+        place, told = partition(), list[Outcome]()
+        fetch = pending(place, max_wait_ms=1000, has_enough=lambda: True)
+        fetch.on_advance(place)
+        fetch.when_known(told.append)
+        assert told == []
+        assert await fetch is ANSWER
+        assert told == [ANSWER]
+
+    simulate(scenario)
+
+
 def patient(topic_id: bytes, min_bytes: int) -> FetchRequest:
     """A fetch of the first record, and of more than there is."""
     wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)

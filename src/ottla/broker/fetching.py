@@ -20,7 +20,16 @@ MAX_WAIT_MS: Final = 5 * 60 * 1000
 class PendingFetch(Pending):
     """One fetch that found too little."""
 
-    __slots__ = ("_answer", "_has_enough", "_partitions", "_reading", "_tell", "_timer", "is_over")
+    __slots__ = (
+        "_answer",
+        "_has_enough",
+        "_is_over",
+        "_outcome",
+        "_partitions",
+        "_reading",
+        "_tell",
+        "_timer",
+    )
 
     def __init__(
         self,
@@ -33,23 +42,27 @@ class PendingFetch(Pending):
         self._partitions = partitions
         self._has_enough = has_enough
         self._answer = answer
-        self._tell: Callable[[Outcome], None] = _tell_nobody
+        self._tell: Callable[[Outcome], None] | None = None
+        self._outcome: Outcome = None  # kept for who asks later; None as long as nothing has to be
         self._reading: asyncio.Future[FetchResponse] | None = None  # the wait for the disk, if any
-        self.is_over = False
+        self._is_over = False
         wait_s = min(max_wait_ms, MAX_WAIT_MS) / 1000
         self._timer = asyncio.get_running_loop().call_later(wait_s, self._finish)
         for partition in partitions:
             partition.waiters[self] = None
 
     def when_known(self, tell: Callable[[Outcome], None]) -> None:
-        self._tell = tell
+        if self._outcome is None:
+            self._tell = tell
+        else:
+            asyncio.get_running_loop().call_soon(tell, self._outcome)
 
     def cancel(self) -> None:
         self._end()
 
     def on_advance(self, partition: Partition) -> None:
         """The high watermark of `partition` moved, which has forgotten us by now."""
-        if self.is_over or self._reading is not None:
+        if self._is_over or self._reading is not None:
             return
         if self._has_enough():
             self._finish()
@@ -58,7 +71,7 @@ class PendingFetch(Pending):
 
     def _finish(self) -> None:
         """Read and tell, in the same turn of the loop: who waits longest is served first."""
-        if self.is_over or self._reading is not None:
+        if self._is_over or self._reading is not None:
             return
         try:
             answer = self._answer()
@@ -77,21 +90,20 @@ class PendingFetch(Pending):
             self._end_with(reading.result() if error is None else error)
 
     def _end_with(self, outcome: Outcome) -> None:
-        if not self.is_over:
+        if not self._is_over:
             tell = self._tell
             self._end()
-            tell(outcome)
+            if tell is None:
+                self._outcome = outcome
+            else:
+                tell(outcome)
 
     def _end(self) -> None:
         """Answered, or the client went away: nothing may keep us alive."""
-        self.is_over = True
-        self._tell = _tell_nobody  # who is told knows us, and nobody shall wait for the collector
+        self._is_over = True
+        self._tell = None  # who is told knows us, and nobody shall wait for the collector
         self._timer.cancel()
         if self._reading is not None:
             self._reading.cancel()
         for partition in self._partitions:
             partition.waiters.pop(self, None)
-
-
-def _tell_nobody(outcome: Outcome) -> None:
-    raise AssertionError("a fetch was answered and nobody is there to be told")
