@@ -79,10 +79,11 @@ class LittleBroker:
         *,
         broker_count: int = 1,
         store: MemoryStore | None = None,
+        disk: SimDisk | None = None,
     ) -> None:
         config = BrokerConfig.of({"ottla.flush": "os", "log.dirs": DATA_DIR, **(settings or {})})
         entropy = SeededEntropy()
-        self.disk = SimDisk()
+        self.disk = disk or SimDisk()
         self.controller = done(
             Controller.open(
                 store or MemoryStore(), node_id=config.node_id, config=config, entropy=entropy

@@ -131,7 +131,7 @@ def run(disk: Disk, compaction: Compaction) -> int:
     while not compaction.is_done:
         for file in compaction.step():
             file.sync()
-    for path in compaction.replaced_paths:
+    for path in compaction.take_replaced():
         disk.remove(path)
     return compaction.cleaned_offset
 

@@ -113,6 +113,13 @@ class Disk(Protocol):
 
     def remove(self, path: str) -> None: ...
 
+    async def remove_aside(self, path: str) -> None:
+        """`remove` at once, and wait without blocking the loop until its room is free again.
+
+        The system takes its time over what is large.
+        """
+        ...
+
     def sync_folder(self, path: str) -> None: ...
 
     async def sync_files(self, files: "Iterable[File | Folder]") -> None:
@@ -120,10 +127,6 @@ class Disk(Protocol):
 
         A folder and its files become durable in their order; those of different ones, in any.
         """
-        ...
-
-    async def sync_folder_aside(self, path: str) -> None:
-        """`sync_folder` without blocking the loop."""
         ...
 
     def at_once(self, act: Callable[[], _T]) -> _T:

@@ -387,21 +387,35 @@ def test_syncing_takes_files_and_folders(disk: Disk) -> None:
         disk.sync_folder("missing")
 
 
-def test_a_folder_is_synced_aside_whatever_becomes_of_its_name(disk: Disk) -> None:
-    disk.make_folder("f")
-    disk.open("f/a", create=True).close()
+LARGE = bytes(2 * 1024 * 1024)
 
-    async def sync() -> None:
-        syncing = asyncio.ensure_future(disk.sync_folder_aside("f"))
+
+@pytest.mark.parametrize("data", [b"small", LARGE])
+def test_the_name_of_a_file_that_is_removed_aside_is_free_at_once(disk: Disk, data: bytes) -> None:
+    put(disk, "a", data)
+
+    async def remove() -> None:
+        removing = asyncio.ensure_future(disk.remove_aside("a"))
         await asyncio.sleep(0)
-        disk.rename("f", "g")
-        await syncing
-        await disk.sync_folder_aside("")
+        assert not disk.exists("a")
+        put(disk, "a", b"another")
+        await removing
         with pytest.raises(FileNotFoundError):
-            await disk.sync_folder_aside("f")
+            await disk.remove_aside("missing")
 
-    asyncio.run(sync())
-    assert disk.names("g") == ["a"]
+    asyncio.run(remove())
+    assert content(disk, "a") == b"another"
+
+
+def test_a_file_that_is_removed_aside_lives_until_it_is_closed(disk: Disk) -> None:
+    put(disk, "a", LARGE)
+    disk.link("a", "second")
+    removed = disk.open("a")
+    asyncio.run(disk.remove_aside("a"))
+    asyncio.run(disk.remove_aside("second"))
+    use_other_files(disk)
+    assert disk.names("") == []
+    assert removed.read(0, len(LARGE)) == LARGE
 
 
 def test_a_folder_may_be_among_the_files(disk: Disk) -> None:

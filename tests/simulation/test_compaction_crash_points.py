@@ -131,7 +131,7 @@ class Owner:
             for file in compaction.step():
                 file.sync()
         write_offsets(self.disk, CLEANED_OFFSETS, {KEY: compaction.cleaned_offset})
-        for path in compaction.replaced_paths:
+        for path in compaction.take_replaced():
             self.disk.remove(path)
 
 

@@ -15,7 +15,6 @@ import pytest
 
 from ottla.log import files
 from ottla.log.checkpoints import (
-    clear_clean_shutdown,
     had_clean_shutdown,
     mark_clean_shutdown,
     read_offsets,
@@ -98,7 +97,9 @@ class Owner:
 
     def open(self) -> Log:
         was_clean = had_clean_shutdown(self.disk)
-        clear_clean_shutdown(self.disk)
+        if was_clean:
+            self.disk.remove(files.CLEAN_SHUTDOWN)
+            self.disk.sync_folder("")
         key = (TOPIC, PARTITION)
         return Log.open(
             self.disk,

@@ -73,7 +73,7 @@ def test_files_go_one_by_one_and_their_topic_may_go_meanwhile(is_closed: bool) -
 
 def files_to_go(broker: LittleBroker) -> list[str]:
     """What is marked as deleted in folders of topics that are there."""
-    folders = [name for name in ("orders-0", "others-0") if broker.disk.exists(name)]
+    folders = [name for name in ("orders-0", "others-0", "users-0") if broker.disk.exists(name)]
     names = [name for folder in folders for name in broker.disk.names(folder)]
     return [name for name in names if name.endswith(files.DELETED)]
 
@@ -150,6 +150,64 @@ def test_segments_that_are_being_replaced_stay_until_the_next_time() -> None:
         compaction.step()
     broker.delete_old()
     assert [segment.base_offset for segment in records.segments] == [3]
+
+
+def test_retention_may_delete_what_compaction_has_just_put_in_place() -> None:
+    broker = LittleBroker()
+    broker.create(
+        "users",
+        configs=[("cleanup.policy", "compact,delete"), ("min.cleanable.dirty.ratio", "0")],
+    )
+    broker.append("users", b"old", b"new")
+    records = broker.partition("users").log
+    records.roll(NOW_MS)
+    records.sync()
+    cleaning = Cleaning(broker.node, broker.storage)
+
+    async def run() -> None:
+        compacting = asyncio.create_task(cleaning.compact())
+        while records.is_replacing or not files_to_go(broker):
+            assert not compacting.done()
+            await asyncio.sleep(0)
+        records.advance_start(records.next_offset)
+        await asyncio.gather(compacting, cleaning.delete_old())
+
+    asyncio.run(run())
+
+    assert [segment.base_offset for segment in records.segments] == [2]
+    assert files_to_go(broker) == []
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_old_segments_go_as_soon_as_new_ones_are_in_their_place(is_refused: bool) -> None:
+    broker = LittleBroker()
+    broker.create(
+        "users",
+        configs=[
+            ("cleanup.policy", "compact"),
+            ("min.cleanable.dirty.ratio", "0"),
+            ("segment.bytes", str(1024 * 1024)),
+        ],
+    )
+    records = broker.partition("users").log
+    for _ in range(2):  # the one does not fit into a segment with the other
+        broker.append("users", b"old", bytes(700_000))
+        records.roll(NOW_MS)
+    records.sync()
+    cleaning = Cleaning(broker.node, broker.storage)
+    if is_refused:
+        broker.disk.fail(errno.EMFILE, Operation.REMOVE, path="users-0")
+    broker.disk.fail(errno.ENOSPC, Operation.CREATE, path=f"users-0/{2:020d}.log.cleaned")
+
+    with pytest.raises(OSError, match="Too many" if is_refused else "No space"):
+        asyncio.run(cleaning.compact())
+    left_count = len(files_to_go(broker))
+    broker.disk.mend()
+    asyncio.run(cleaning.compact())
+
+    assert left_count == (3 if is_refused else 0)
+    assert files_to_go(broker) == []
+    assert [offset for offset, _, _ in content_of(records)] == [3]
 
 
 def test_a_replacement_that_a_full_disk_broke_off_is_finished_before_the_next() -> None:

@@ -190,7 +190,7 @@ def test_a_compaction_that_cannot_go_on_does_not_pass_for_one_that_is_done(
     run(disk, compaction)
 
     assert compaction.was_interrupted
-    assert "compaction begins anew" in caplog.text
+    assert "compaction broken off" in caplog.text
     assert not [name for name in disk.names(FOLDER) if name.endswith(files.CLEANED)]
 
 

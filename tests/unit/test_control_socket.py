@@ -29,6 +29,7 @@ class Copies:
     def __init__(self) -> None:
         self.count = 0
         self.thawed = asyncio.Event()
+        self.on_thaw: Callable[[], None] = lambda: None
         self.refusal: StorageError | None = None
 
     async def freeze(self) -> Frozen:
@@ -39,6 +40,7 @@ class Copies:
 
     async def thaw(self) -> None:
         self.count -= 1
+        self.on_thaw()
         self.thawed.set()
 
     def abandon(self) -> None: ...
@@ -140,6 +142,32 @@ def test_a_copy_that_nobody_releases_is_let_go_of_and_its_owner_learns_of_it(
     with caplog.at_level(logging.WARNING, logger="ottla"):
         play(tmp_path, scenario, max_held_s=0)
     assert "copy let go of" in caplog.text
+
+
+def test_who_has_lost_a_copy_and_says_nothing_is_hung_up_on(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        def be_brief() -> None:
+            scene.socket.max_silence_s = 0
+
+        scene.copies.on_thaw = be_brief
+        reader, writer = await scene.connect()
+        writer.write(b"freeze\n")
+        said = await asyncio.wait_for(reader.read(), PATIENCE_S)
+        assert [list(json.loads(line)) for line in said.splitlines()] == [
+            ["folder", "ends"],
+            ["error"],
+        ]
+
+    play(tmp_path, scenario, max_held_s=0)
+
+
+def test_who_never_asks_is_hung_up_on(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.socket.max_silence_s = 0
+        reader, _ = await scene.connect()
+        assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+
+    play(tmp_path, scenario)
 
 
 def test_why_there_is_no_copy_is_told(tmp_path: Path) -> None:

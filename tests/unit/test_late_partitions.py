@@ -14,7 +14,7 @@ from ottla.errors import ErrorCode, StorageError
 from ottla.log import checkpoints, files
 from ottla.log.log import Log
 from ottla.runtime.disk import RealDisk
-from ottla.testing.disk import Operation
+from ottla.testing.disk import Operation, SimDisk, SimFile
 from ottla.testing.inodes import Survival
 from ottla.testing.simulation import Simulation
 from tests.broker_fixture import LittleBroker
@@ -176,6 +176,68 @@ def test_a_topic_that_is_deleted_while_it_lacks_room_takes_no_records_of_others_
     broker.delete_doomed()
 
     assert f"{0:020d}.log" in broker.disk.names("orders-0")
+
+
+class Illegible(SimDisk):
+    """Cannot say to whom a folder belongs, for want of descriptors."""
+
+    is_short = False
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        if self.is_short and path.endswith(files.PARTITION_METADATA):
+            raise OSError(errno.EMFILE, "Too many open files", path)
+        return super().open(path, create=create)
+
+
+def test_a_topic_can_be_deleted_although_its_folder_cannot_be_looked_into(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = Illegible()
+    broker = LittleBroker(disk=disk)
+    broker.disk.fail(errno.ENOSPC, Operation.WRITE, path="orders-0")
+    broker.create("orders", partition_count=2)
+    disk.is_short = True
+
+    done(broker.controller.delete_topics(["orders"]))
+
+    assert "folder not removed: folder=orders-0" in caplog.text
+    assert broker.disk.exists("orders-0"), "the next start moves it aside"
+    assert not broker.disk.exists("orders-1")
+    assert not open_late(broker.storage)
+
+
+class Unsized(SimDisk):
+    """Cannot say how large a file is, and knows whether anybody keeps one open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_broken = False
+        self.opened: list[SimFile] = []
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        file = super().open(path, create=create)
+        if self.is_broken:
+            file = _Unsized(self, file._inode, file._power_cycle)
+            self.opened.append(file)
+        return file
+
+
+class _Unsized(SimFile):
+    def size_bytes(self) -> int:
+        raise OSError(errno.EIO, "Input/output error", self.path)
+
+
+def test_what_a_late_partition_needs_is_not_left_open_if_it_cannot_be_read() -> None:
+    disk = Unsized()
+    broker = LittleBroker(disk=disk)
+    disk.fail(errno.ENOSPC, Operation.WRITE, path="orders-0")
+    broker.create("orders")
+    disk.is_broken = True
+
+    assert not open_late(broker.storage)
+
+    assert disk.opened
+    assert all(file._is_closed for file in disk.opened)
 
 
 def test_a_topic_that_is_deleted_without_a_folder_is_simply_gone(

@@ -133,16 +133,6 @@ def test_the_mark_of_a_clean_stop_is_written_as_kafka_does() -> None:
     assert checkpoints.had_clean_shutdown(disk)
 
 
-def test_the_mark_of_a_clean_stop_is_gone_for_good_once_it_is_cleared() -> None:
-    disk = SimDisk()
-    checkpoints.mark_clean_shutdown(disk, broker_epoch=17)
-
-    checkpoints.clear_clean_shutdown(disk)
-    disk.lose_power()
-
-    assert not checkpoints.had_clean_shutdown(disk)
-
-
 def test_properties_are_read_as_they_were_written() -> None:
     disk = SimDisk()
     properties = {"version": "1", "cluster.id": "kVSgfurUQFGGpHMTBqBPiw"}

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,6 +46,61 @@ def test_whatever_is_wrong_with_a_reserve_stops_nobody(
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
 
 
+def test_whoever_asks_whether_a_reserve_is_needed_takes_none_of_the_room(tmp_path: Path) -> None:
+    path = tmp_path / "reserve"
+    reserve = Reserve(str(path))
+
+    for size_bytes in (0, RESERVE_BYTES):
+        assert not reserve.is_needed()
+        assert path.stat().st_size == size_bytes
+        assert reserve.keep()
+
+
+@pytest.mark.parametrize(
+    ("is_needed", "told"),
+    [
+        (True, ["the disk is full, and metadata uses its reserve", "True", "True"]),
+        (False, ["disk I/O error", "failed before: disk I/O error"]),
+    ],
+)
+def test_a_quota_that_is_used_up_is_a_full_disk_and_any_other_failed_write_is_not(
+    is_needed: bool, told: list[str], tmp_path: Path
+) -> None:
+    # A limit for files makes SQLite say the same as a quota: that it could not write.
+    script = (
+        "import asyncio, resource, sys\n"
+        "from ottla.cluster.store.interface import Put\n"
+        "from ottla.cluster.store.sqlite import SqliteStore\n"
+        "from ottla.errors import StorageError\n"
+        "def limit(size_bytes):\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, resource.RLIM_INFINITY))\n"
+        "class Room:\n"
+        "    def keep(self): return True\n"
+        f"    def is_needed(self): return {is_needed}\n"
+        "    def release(self):\n"
+        "        limit(resource.RLIM_INFINITY)\n"
+        "        return True\n"
+        "store = SqliteStore(sys.argv[1], reserve=Room())\n"
+        "limit(65_536)\n"
+        "for _ in range(2):\n"
+        "    try:\n"
+        "        print(asyncio.run(store.txn([], [Put('topic', bytes(200_000))])).is_applied)\n"
+        "    except StorageError as error:\n"
+        "        print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "store")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    lines = sorted(done.stdout.splitlines(), key=lambda line: line in ("True", "False"))
+    assert len(lines) == len(told)
+    assert all(phrase in line for phrase, line in zip(told, lines, strict=True)), lines
+
+
 class Parts:
     """A reserve of so many parts; each lets a database grow."""
 
@@ -56,6 +113,9 @@ class Parts:
     def keep(self) -> bool:
         self.kept_count += 1
         return self.has_room
+
+    def is_needed(self) -> bool:
+        return not self.count
 
     def release(self) -> bool:
         if not self.count:

@@ -12,7 +12,7 @@ from ottla.log.rolling import longest_age_ms
 from ottla.records.batch import Batch
 from ottla.records.builder import build
 from ottla.testing.disk import Operation, SimDisk, SimFile
-from tests.log_samples import FOLDER, append_all, open_log
+from tests.log_samples import FOLDER, append_all, log_config, open_log
 
 NOW_MS = 1_700_000_000_000
 
@@ -100,6 +100,39 @@ def test_a_log_that_cannot_roll_holds_no_more_with_every_try(
     assert [segment.base_offset for segment in log.segments] == [0, 1]
     log.abandon()
     assert open_log(disk, segment_bytes=300).next_offset == 2
+
+
+def test_a_log_that_cannot_roll_over_damage_holds_no_more_with_every_try() -> None:
+    disk = Counting()
+    log = open_log(disk)
+    append_all(log, [b"a"])
+    log.close()
+    disk.open(f"{FOLDER}/{0:020d}.txnindex", create=True).write(0, b"damaged")
+    log = Log.open(disk, FOLDER, log_config(), now_ms=NOW_MS, was_clean=True)
+    open_counts = []
+
+    for _ in range(3):
+        with pytest.raises(StorageError, match="damaged"):
+            log.roll(NOW_MS)
+        open_counts.append(disk.open_count())
+
+    assert len(set(open_counts)) == 1
+
+
+@pytest.mark.parametrize(("is_durable", "sync_count"), [(True, 1), (False, 2)])
+def test_a_second_segment_waits_for_the_name_of_the_first_only_if_that_is_not_durable(
+    is_durable: bool, sync_count: int
+) -> None:
+    operations: list[str] = []
+    log = open_log(SimDisk(observe=operations.append))
+    append_all(log, [b"a"])
+    if is_durable:
+        log.sync()
+    operations.clear()
+
+    log.roll(NOW_MS)
+
+    assert operations.count(f"sync_folder {FOLDER}") == sync_count
 
 
 def test_nothing_is_written_after_the_name_of_a_segment_could_not_be_synced() -> None:

@@ -9,9 +9,9 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 import pytest
 
@@ -20,6 +20,7 @@ from ottla.runtime.disk import RealDisk
 from ottla.runtime.files import OpenFiles, RealFile
 from ottla.runtime.syncing import DiskThreads, Errors, sync_descriptor
 
+_T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
 
@@ -225,58 +226,6 @@ def test_two_syncs_of_a_file_have_a_descriptor_each(tmp_path: Path) -> None:
     open_files.close_all()
 
 
-def test_a_second_sync_of_a_file_waits_where_descriptors_are_lacking(tmp_path: Path) -> None:
-    script = (
-        "import asyncio, os, resource, sys\n"
-        "from ottla.runtime.disk import RealDisk\n"
-        "async def sync_twice():\n"
-        "    disk = RealDisk(sys.argv[1])\n"
-        "    file = disk.open('a', create=True)\n"
-        "    file.write(0, b'abc')\n"
-        "    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
-        "    try:\n"
-        "        while os.dup(0): pass\n"
-        "    except OSError as error:\n"
-        "        print(error.strerror)\n"
-        "    await asyncio.gather(disk.sync_files([file]), disk.sync_files([file]))\n"
-        "    print(file.pins, file.is_dirty)\n"
-        "asyncio.run(sync_twice())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stdout.splitlines() == ["Too many open files", "0 False"]
-
-
-def test_if_connections_have_all_descriptors_an_open_file_makes_way(tmp_path: Path) -> None:
-    script = (
-        "import os, resource, sys\n"
-        "from ottla.runtime.disk import RealDisk\n"
-        "disk = RealDisk(sys.argv[1])\n"
-        "files = [disk.open(name, create=True) for name in 'abcd']\n"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
-        "try:\n"
-        "    while os.dup(0): pass\n"
-        "except OSError as error:\n"
-        "    print(error.strerror)\n"
-        "disk.open('e', create=True)\n"
-        "disk.sync_folder('')\n"
-        "print(disk.descriptor_count)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stdout.splitlines() == ["Too many open files", "3"]
-
-
 def test_a_group_of_syncs_wakes_the_loop_once(disk: RealDisk) -> None:
     files = [disk.open(name, create=True) for name in "abc"]
     wakes: list[object] = []
@@ -321,6 +270,55 @@ def test_shares_are_synced_at_the_same_time_and_each_in_its_order() -> None:
     assert [[error is None for error in errors] for errors in told] == [
         [True, True, False, True, True]
     ]
+
+
+def test_a_bug_in_a_thread_ends_neither_the_thread_nor_the_wait(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    threads = DiskThreads("test", most=1)
+
+    def divide(number: int) -> None:
+        assert 1 // number
+
+    async def run() -> None:
+        async with asyncio.timeout(60):
+            with pytest.raises(OSError, match="ZeroDivisionError"):
+                await threads.work_off([[0, 1]], divide)
+            await threads.work_off([[1]], divide)
+
+    asyncio.run(run())
+    threads.stop()
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+def test_the_room_of_a_large_file_is_freed_in_a_thread(disk: RealDisk) -> None:
+    freed_by: list[str] = []
+
+    class Told(DiskThreads):
+        async def work_off(
+            self,
+            shares: Sequence[Sequence[_T]],
+            act: Callable[[_T], None],
+            done: Callable[[Errors], None] = lambda _: None,
+        ) -> None:
+            def tell(item: _T) -> None:
+                freed_by.append(threading.current_thread().name)
+                act(item)
+
+            await super().work_off(shares, tell, done)
+
+    disk._remove_threads = Told("aside", most=1)
+    for name, size_bytes in {"small": 1, "large": disk_module.LARGE_BYTES}.items():
+        file = disk.open(name, create=True)
+        file.write(0, bytes(size_bytes))
+        file.close()
+    inode = os.stat(os.path.join(disk.root, "large")).st_ino
+
+    for name in ("small", "large"):
+        asyncio.run(disk.remove_aside(name))
+
+    assert freed_by == ["aside"]
+    assert inode not in _open_inodes()
 
 
 def test_who_waits_for_a_sync_learns_of_a_bug_at_its_end(

@@ -1,6 +1,7 @@
 """The supervisor: one crash stops the program, signals stop it in order, nothing outlives it."""
 
 import asyncio
+import inspect
 import os
 import signal
 
@@ -35,6 +36,17 @@ def test_tasks_end_with_the_program() -> None:
 
     asyncio.run(main())
     assert ended == ["listener", "log"]
+
+
+def test_a_task_that_is_stopped_before_it_began_leaves_nothing_that_python_complains_of() -> None:
+    work = forever()
+
+    async def main() -> None:
+        async with Supervisor() as supervisor:
+            supervisor.start("late", work)
+
+    asyncio.run(main())
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
 
 
 def test_a_task_may_end_in_peace() -> None:

@@ -1,15 +1,17 @@
 """Housekeeping of the logs: retention, compaction, and syncs that nobody waits for.
 
 It runs between requests, in small steps: whatever takes longer than a few milliseconds gives the
-loop back in between, and what is not in memory is read aside.  A log that cannot be compacted,
-because it is damaged, is left alone until the next start: it can still be read and written.  Where
-retention meets damage, nothing goes.  After every wait a partition may be closed, because its topic
-was deleted, and then its files are not ours anymore.
+loop back in between, and what the disk takes long for is done aside.  A log that cannot be
+compacted, because it is damaged, is left alone until the next start: it can still be read and
+written.  Where retention meets damage, nothing goes.  After every wait a partition may be closed,
+because its topic was deleted, and then its files are not ours anymore.
 """
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -18,7 +20,7 @@ from ottla.broker.partition import Partition
 from ottla.broker.storage import Storage
 from ottla.errors import StorageError
 from ottla.log import checkpoints, files
-from ottla.ports import NO_ROOM
+from ottla.ports import NO_ROOM, Folder
 
 if TYPE_CHECKING:
     from ottla.log.compaction import Compaction, Dirtiness, Unsynced
@@ -41,6 +43,8 @@ class Cleaning:
         self._cleaned_offsets = checkpoints.read_offsets(self._disk, files.CLEANED_OFFSETS)
         self._uncleanable: set[tuple[str, int]] = set()
         self._running: tuple[str, Compaction] | None = None
+        self._removable: deque[tuple[Partition, str]] = deque()
+        """Files of old segments, which are part of no log any more."""
 
     async def delete_old(self) -> None:
         """Let go of the segments that retention no longer keeps, and of producers long gone."""
@@ -56,12 +60,11 @@ class Cleaning:
             if count % _PARTITIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
         has_room = not shrunk or self._write_starts()
-        removable: list[tuple[Partition, list[str]]] = []
         for partition in shrunk:
             if partition.is_closed or partition.log.is_replacing:
                 continue  # there were pauses; what is left now goes next time
             if has_room:
-                removable.append((partition, partition.log.delete_old_segments(now_ms)))
+                self._note_removable(partition, partition.log.delete_old_segments(now_ms))
             else:
                 partition.log.remove_old_segments(now_ms)
                 await asyncio.sleep(0)
@@ -71,8 +74,7 @@ class Cleaning:
                 partition.index,
                 partition.log.start_offset,
             )
-        for partition, paths in removable:
-            await self._remove(partition, paths)
+        await self._remove_old()
 
     def _shrinks(self, partition: Partition, now_ms: int) -> bool:
         """Move the start of a log over what need not be kept; whether segments can go now."""
@@ -110,6 +112,7 @@ class Cleaning:
         for partition in self._node.partitions.all():
             if partition.log.is_replacing and not partition.is_closed:
                 await self._finish(partition)
+        await self._remove_old()
         now_ms = self._node.ports.clock.now_ms()
         due = []
         for partition in self._node.partitions.all():
@@ -159,14 +162,16 @@ class Cleaning:
         try:
             while not compaction.is_done:
                 await self._sync(await self._aside(compaction.step))
+                self._note_removable(partition, compaction.take_replaced())
+                await self._remove_old()
         except StorageError as error:
             self._give_up(key, error)
             return
         finally:
             self._running = None
+            self._note_removable(partition, compaction.take_replaced())
             if not compaction.is_done:
                 compaction.abandon()
-        await self._remove(partition, compaction.replaced_paths)
         if not (partition.is_closed or compaction.was_interrupted):
             self._cleaned_offsets[key] = compaction.cleaned_offset
             checkpoints.write_offsets(self._disk, files.CLEANED_OFFSETS, self._cleaned_offsets)
@@ -181,7 +186,7 @@ class Cleaning:
         last ones still have.
         """
         for _ in partition.log.finish_replacing():
-            await self._disk.sync_folder_aside(partition.log.folder)
+            await self._disk.sync_files([Folder(self._disk, partition.log.folder)])
             if partition.is_closed:
                 return
 
@@ -238,10 +243,22 @@ class Cleaning:
                 await self._disk.sync_files(partition.unsynced_files())
                 partition.mark_synced(up_to)
 
-    async def _remove(self, partition: Partition, paths: list[str]) -> None:
-        """Remove files of old segments, and give the loop back after each: it may take a while."""
-        for path in paths:
+    def _note_removable(self, partition: Partition, paths: list[str]) -> None:
+        self._removable += ((partition, path) for path in paths)
+
+    async def _remove_old(self) -> None:
+        """Remove files of old segments, one after the other, aside: it may take a while.
+
+        Retention may meanwhile delete what compaction has put in their place: that takes their
+        very names, and whoever comes first removes it for both.
+        """
+        while self._removable:
+            partition, path = self._removable.popleft()
             if partition.is_closed:
-                return  # they go with their topic
-            self._disk.remove(path)
-            await asyncio.sleep(0)
+                continue  # they go with their topic
+            try:
+                with suppress(FileNotFoundError):
+                    await self._disk.remove_aside(path)
+            except OSError:
+                self._removable.append((partition, path))
+                raise

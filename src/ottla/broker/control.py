@@ -1,7 +1,8 @@
 """The control socket in the data directory: whoever may use the folder can ask for a copy of it.
 
 A copy belongs to its connection, and goes with it, however that ends.  Whoever keeps one for too
-long loses it: what is deleted meanwhile takes room until then.
+long loses it: what is deleted meanwhile takes room until then.  Whoever has none and says nothing
+is hung up on: there is room for a few only.
 """
 
 import asyncio
@@ -21,6 +22,8 @@ MAX_CONNECTIONS: Final = 16
 MAX_QUESTION_BYTES: Final = 64
 MAX_HELD_S: Final = 24 * 60 * 60.0
 """How long a copy is kept: some terabytes can be packed in that time."""
+MAX_SILENCE_S: Final = 10 * 60.0
+"""How long somebody may say nothing who has no copy."""
 
 
 class ControlSocket:
@@ -29,6 +32,7 @@ class ControlSocket:
     def __init__(self, folder: str, *, max_held_s: float = MAX_HELD_S) -> None:
         self._folder = folder
         self._max_held_s = max_held_s
+        self.max_silence_s = MAX_SILENCE_S
         self._freezer_of: Callable[[], Freezer] | None = None
         self._server: asyncio.Server | None = None
         self._talks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
@@ -82,7 +86,7 @@ class ControlSocket:
 
         assert self._freezer_of is not None
         freezer = self._freezer_of()
-        question: bytes | None = await reader.readline()
+        question: bytes | None = await self._next_line(reader)
         if not question:
             return  # it has hung up
         if question != words.FREEZE:
@@ -105,9 +109,17 @@ class ControlSocket:
             await freezer.thaw()
         if question is None:
             await _say(writer, words.refused(f"it keeps a copy for {held_s:g} s and no longer"))
-            await reader.readline()  # so that it is told, and not hung up on
+            await self._next_line(reader)  # so that it is told, and not hung up on
         elif question == words.RELEASE:
             await _say(writer, words.RELEASED)
+
+    async def _next_line(self, reader: asyncio.StreamReader) -> bytes:
+        """What is said next; nothing, if it has hung up, or is silent for too long."""
+        try:
+            async with asyncio.timeout(self.max_silence_s):
+                return await reader.readline()
+        except TimeoutError:
+            return b""
 
 
 async def _say(writer: asyncio.StreamWriter, line: bytes) -> None:

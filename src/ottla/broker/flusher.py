@@ -206,7 +206,7 @@ class Flusher:
                 await self._disk.sync_files(files)
             except OSError as error:
                 sync.error = error
-            except Exception as error:  # no thread to sync with, or a bug: the same to who waits
+            except Exception as error:  # a bug, but whoever waits must not wait for ever
                 log.exception("a sync did not take place")
                 sync.error = OSError(errno.EIO, f"the sync did not take place: {error}")
             sync.is_over = True

@@ -138,11 +138,15 @@ class Freezer:
             raise
 
     async def thaw(self) -> None:
-        """Let go of the copy, giving the loop back after each folder."""
+        """Let go of the copy, giving the loop back after each file.
+
+        Of what was deleted meanwhile, the copy has the last name, and it takes a while to go.
+        """
         try:
             if not self._is_over:
-                for _ in _removing(self._disk):
-                    await self.pause()
+                for path in _removing(self._disk):
+                    await self._disk.remove_aside(path)
+                    self._refuse_if_over()
         finally:
             self._is_busy = False
 
@@ -153,6 +157,9 @@ class Freezer:
     async def pause(self) -> None:
         """Give the loop back."""
         await asyncio.sleep(0)
+        self._refuse_if_over()
+
+    def _refuse_if_over(self) -> None:
         if self._is_over:
             raise StorageError("the broker has ended")
 
@@ -214,12 +221,12 @@ class Freezer:
 
 def remove_frozen(disk: Disk) -> None:
     """Remove a copy that was left behind, if there is one."""
-    for _ in _removing(disk):
-        pass
+    for path in _removing(disk):
+        disk.remove(path)
 
 
-def _removing(disk: Disk) -> Iterator[None]:
-    """Remove the copy, with a pause after each folder."""
+def _removing(disk: Disk) -> Iterator[str]:
+    """Remove the folders of the copy, after the caller has removed each file that this gives."""
     if not disk.exists(files.FROZEN):
         return
     for name in disk.names(files.FROZEN):
@@ -227,10 +234,9 @@ def _removing(disk: Disk) -> Iterator[None]:
         try:
             inside = disk.names(path)
         except NotADirectoryError:
-            disk.remove(path)
+            yield path
             continue
         for file in inside:
-            disk.remove(f"{path}/{file}")
+            yield f"{path}/{file}"
         disk.remove_folder(path)
-        yield
     disk.remove_folder(files.FROZEN)

@@ -152,11 +152,13 @@ class Storage:
             partition.reconfigure(self._controller.topic_config(partition.topic))
 
     async def delete_doomed(self) -> None:
-        """Remove the folders of deleted topics, giving the loop back after each."""
+        """Remove the folders of deleted topics, one file after the other."""
         while self._doomed:
-            _delete_folder(self._disk, self._doomed[-1])
-            self._doomed.pop()  # not before: it may have to be tried again
-            await asyncio.sleep(0)
+            folder = self._doomed[0]
+            for name in self._disk.names(folder):
+                await self._disk.remove_aside(f"{folder}/{name}")
+            self._disk.remove_folder(folder)
+            self._doomed.remove(folder)  # not before: it may have to be tried again
 
     def checkpoint(self) -> None:
         """Write down how far every log is durable and where it starts."""
@@ -265,7 +267,7 @@ class Storage:
         """Make sure the folder is this topic's and not that of an earlier one with its name."""
         folder = files.folder_of(topic.name, index)
         if self._disk.exists(folder):
-            owner = self._topic_id_in(folder)
+            owner = _topic_id_in(self._disk, folder)
             if owner == topic.topic_id:
                 return
             if owner is None:  # a crash came before it was written, or there was no room
@@ -288,14 +290,6 @@ class Storage:
         if key in self._written:
             self.checkpoint()
 
-    def _topic_id_in(self, folder: str) -> bytes | None:
-        """The topic that a folder says it belongs to; None if it does not, or not legibly."""
-        try:
-            return checkpoints.read_topic_id(self._disk, folder)
-        except StorageError as error:
-            log.warning("topic id passed over: folder=%s reason=%s", folder, error)
-            return None
-
     def _remove(self, name: str) -> None:
         """Rename a topic's folders, so that a crash leaves no half topic; they go later."""
         for points in (self._recovery_points, self._start_offsets):
@@ -304,8 +298,7 @@ class Storage:
         doomed = []
         for key in [key for key in self._late if key[0] == name]:
             folder, topic_id = files.folder_of(*key), self._late.pop(key)
-            # It may still be that of an earlier topic, which there was no room to move aside.
-            if self._disk.exists(folder) and self._topic_id_in(folder) in (None, topic_id):
+            if _is_folder_of(self._disk, topic_id, folder):
                 doomed.append(folder)
         for partition in self._partitions.remove(name):
             partition.close()
@@ -316,8 +309,7 @@ class Storage:
             try:
                 self._disk.rename(folder, target)
             except OSError as error:
-                # The topic is gone from metadata; the next start moves the folder aside.
-                log.error("folder not removed: folder=%s reason=%s", folder, error)
+                _tell_of_remains(folder, error)
             else:
                 self._doomed.append(target)
         self._disk.sync_folder("")
@@ -359,13 +351,41 @@ def _is_partition(disk: Disk, folder: str) -> bool:
     return any(n == files.PARTITION_METADATA or files.parse_name(n) is not None for n in names)
 
 
+def _topic_id_in(disk: Disk, folder: str) -> bytes | None:
+    """The topic that a folder says it belongs to; None if it does not, or not legibly."""
+    try:
+        return checkpoints.read_topic_id(disk, folder)
+    except StorageError as error:
+        log.warning("topic id passed over: folder=%s reason=%s", folder, error)
+        return None
+
+
+def _is_folder_of(disk: Disk, topic_id: bytes, folder: str) -> bool:
+    """Whether a folder is of this topic.  If that cannot be told, it is left alone.
+
+    It may still be that of an earlier topic, which there was no room to move aside.
+    """
+    try:
+        return disk.exists(folder) and _topic_id_in(disk, folder) in (None, topic_id)
+    except OSError as error:
+        _tell_of_remains(folder, error)
+        return False
+
+
+def _tell_of_remains(folder: str, error: OSError) -> None:
+    """The topic is gone from metadata, and its folder is not; the next start moves it aside."""
+    log.error("folder not removed: folder=%s reason=%s", folder, error)
+
+
 async def _bring(disk: Disk, folder: str, recovery_point: int) -> None:
     """Have in memory what recovery of a log will read.  If that cannot be, it will tell why."""
     with suppress(OSError):
         for name in names_to_read(disk.names(folder), recovery_point):
             file = disk.open(f"{folder}/{name}")
-            size_bytes = file.size_bytes()
-            file.close()
+            try:
+                size_bytes = file.size_bytes()
+            finally:
+                file.close()
             await disk.warm(f"{folder}/{name}", 0, size_bytes)
 
 

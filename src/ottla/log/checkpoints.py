@@ -189,13 +189,6 @@ def had_clean_shutdown(disk: Disk) -> bool:
     return disk.exists(files.CLEAN_SHUTDOWN)
 
 
-def clear_clean_shutdown(disk: Disk) -> None:
-    """Remove the mark, durably.  Do it before the first log is opened for writing."""
-    if disk.exists(files.CLEAN_SHUTDOWN):
-        disk.remove(files.CLEAN_SHUTDOWN)
-        disk.sync_folder("")
-
-
 def write_properties(disk: Disk, path: str, properties: Mapping[str, str]) -> None:
     """Write a file such as `meta.properties`: one `name=value` a line."""
     for name, value in properties.items():

@@ -173,8 +173,7 @@ class Compaction:
         self.is_done = False
         self.was_interrupted = False
         """Whether it gave up, mostly because segments went away."""
-        self.replaced_paths: list[str] = []
-        """Files of old segments, which can be removed."""
+        self._replaced_paths: list[str] = []
         self.io_bytes = 0
         """How much was read and written so far, for whoever limits the rate."""
 
@@ -212,7 +211,7 @@ class Compaction:
             raise damaged(file, position, str(error)) from error
         except ColdReadError as cold:
             # Nobody has foreseen it there.  To go on would look as if all were done.
-            log.warning("compaction begins anew: folder=%s reason=%s", self._log.folder, cold)
+            log.warning("compaction broken off: folder=%s reason=%s", self._log.folder, cold)
             self.was_interrupted = True
             self.abandon()
             return []
@@ -220,6 +219,11 @@ class Compaction:
             raise pause
         self.is_done = pause is None
         return pause or []
+
+    def take_replaced(self) -> list[str]:
+        """Files of old segments that were replaced since this was last asked: they can go."""
+        paths, self._replaced_paths = self._replaced_paths, []
+        return paths
 
     def abandon(self) -> None:
         """Stop, and remove what was written but not put in place."""
@@ -317,7 +321,8 @@ class Compaction:
                     # and what is not, and nobody takes the old ones away.
                     self._cleaned, self._at_work = None, []
                 yield [Folder(self._disk, self._log.folder)]
-            self.replaced_paths += [path for segment in group for path in segment.paths()]
+            self._replaced_paths += [path for segment in group for path in segment.paths()]
+            yield []  # they can go before others are written: there may be no room for both
         else:
             self._discard()
 

@@ -44,6 +44,10 @@ class SyncLedger:
         """Something was written to it, or made in it.  With `close_after`, for the last time."""
         self._unsynced[file] = close_after
 
+    def owes(self, file: File | Folder) -> bool:
+        """Whether it has to be synced, and no sync of it is finished."""
+        return file in self._unsynced or any(file in begun.files for begun in self._begun)
+
     def forget(self, file: File) -> None:
         """The content of `file` does not matter anymore."""
         self._unsynced.pop(file, None)

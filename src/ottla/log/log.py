@@ -137,7 +137,7 @@ class Log(LogView):
         snapshot = self._producers.write(base_offset)
         try:
             self._segments.begin(base_offset, now_ms)
-        except OSError:
+        except (OSError, StorageError):
             snapshot.close()
             raise
         self._ledger.note(snapshot, close_after=True)

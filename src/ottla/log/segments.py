@@ -98,15 +98,16 @@ class Segments:
         if not self.all:
             self._make_folder()
         sealed = self.all[-1].write_out() if self.all else []
+        folder = Folder(self._disk, self.folder)
         try:
-            if len(self.all) == 1:
+            if len(self.all) == 1 and self._ledger.owes(folder):
                 self._sync(self.folder)
             segment = Segment.create(self._disk, self.folder, self.config, base_offset)
             # Records in a file without a name would be lost, however often they were synced.
             if self.all:
                 self._sync(self.folder)
             else:
-                self._ledger.note(Folder(self._disk, self.folder))
+                self._ledger.note(folder)
         except OSError:
             files.close_all(sealed[1:])  # the first one is the segment's own
             raise

@@ -1,7 +1,7 @@
 """Files in a folder of the real machine.
 
-Everything but `sync_files`, `sync_folder_aside` and `warm` runs inline: it touches the page cache,
-which is quicker than any hand-over to a thread.  `files` keeps the number of descriptors bounded,
+Everything but `sync_files`, `remove_aside` and `warm` runs inline: it touches the page cache, which
+is quicker than any hand-over to a thread.  `files` keeps the number of descriptors bounded,
 `syncing` waits for the disk, and `caching` knows what a read would wait for.
 """
 
@@ -11,7 +11,6 @@ import math
 import os
 import posixpath
 import resource
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
@@ -20,16 +19,19 @@ from typing import Final, TypeVar
 from ottla.ports import TOO_MANY_OPEN, File, Folder
 from ottla.runtime.caching import Wanted
 from ottla.runtime.files import OpenFiles, RealFile
+from ottla.runtime.folders import RETRY_MS, FolderSyncs
 from ottla.runtime.paths import path_parts
 from ottla.runtime.syncing import MOST_THREADS, DiskThreads, Errors, sync_descriptor
 
 MOST_DESCRIPTORS: Final = 16_384
 """Descriptors that a disk holds at most, even where the process may have many more."""
 
+LARGE_BYTES: Final = 1024 * 1024
+"""A file of so many bytes is worth a thread to remove it: it takes half a millisecond and more."""
+
 _FEWEST_DESCRIPTORS: Final = 16
 _LOCK_NAME: Final = ".lock"
 _FOLDERS_A_SHARE: Final = 4
-_DESCRIPTOR_RETRY_MS: Final = 1
 
 _T = TypeVar("_T")
 
@@ -43,12 +45,14 @@ class RealDisk:
 
     def __init__(self, root: str | os.PathLike[str], *, max_descriptors: int | None = None) -> None:
         self._root = os.path.abspath(root)
-        if not os.path.isdir(self._root):
-            os.makedirs(self._root)
-            _sync_folder_at(os.path.dirname(self._root))
+        made = _make_folders(self._root)
+        self._folder_syncs = FolderSyncs(self._root)
+        for folder in made:
+            self._folder_syncs.sync(os.path.dirname(folder))
         self._open_files = OpenFiles(self._root, max_descriptors or _default_max_descriptors())
         self._sync_threads = DiskThreads("ottla-sync")
         self._warm_threads = DiskThreads("ottla-warm")
+        self._remove_threads = DiskThreads("ottla-remove", most=1)
         self._lock_descriptor: int | None = None
 
     @property
@@ -104,8 +108,40 @@ class RealDisk:
         os.unlink(absolute)
         self._open_files.lost_name(removed)
 
+    async def remove_aside(self, path: str) -> None:
+        """As the port says.  If the caller is canceled, the room is freed all the same.
+
+        The name goes in the loop, so that nobody else can take the file for one that is there.  Of
+        the last name, the content goes with the last descriptor: a thread closes that.
+        """
+        descriptor = self._last_hold_on(path)
+        try:
+            self.remove(path)
+        except OSError:
+            if descriptor is not None:
+                os.close(descriptor)
+            raise
+        if descriptor is None:
+            await asyncio.sleep(0)
+        else:
+            await self._remove_threads.work_off([[descriptor]], os.close)
+
+    def _last_hold_on(self, path: str) -> int | None:
+        """A descriptor of a file that takes long to remove; None if it does not, or there is none.
+
+        Without one the loop waits.  A disk must be freed although connections have them all.
+        """
+        absolute = self._absolute(path)
+        status = os.stat(absolute)
+        if status.st_nlink > 1 or status.st_size < LARGE_BYTES:
+            return None
+        with suppress(OSError):
+            return self._open_files.descriptor_at(absolute, os.O_RDONLY)
+        return None
+
     def sync_folder(self, path: str) -> None:
-        _sync_and_close(self._folder_descriptor(path))
+        folder, flags = self._absolute(path), os.O_RDONLY | os.O_DIRECTORY
+        self._folder_syncs.sync_at_once(lambda: self._open_files.descriptor_at(folder, flags))
 
     async def sync_files(self, files: Iterable[File | Folder]) -> None:
         """As the port says.  If the caller is canceled, what it asked for still takes place."""
@@ -128,16 +164,7 @@ class RealDisk:
                 [self._absolute(f.path) if isinstance(f, Folder) else pinned[f] for f in share]
                 for share in shares
             ]
-            await self._sync_threads.work_off(named, _sync, done)
-
-    async def sync_folder_aside(self, path: str) -> None:
-        """As the port says.  It is the folder that has this name now, whatever it is called later.
-
-        If the caller is canceled, what it asked for still takes place.
-        """
-        descriptor = self._folder_descriptor(path)
-        # Not `fdatasync`: that need not bring names to disk where the folder does not grow.
-        await self._sync_threads.work_off([[descriptor]], os.fsync, lambda _: os.close(descriptor))
+            await self._sync_threads.work_off(named, self._sync, done)
 
     def at_once(self, act: Callable[[], _T]) -> _T:
         open_files = self._open_files
@@ -152,8 +179,8 @@ class RealDisk:
         """As the port says.  If the caller is canceled, nothing more is brought."""
         wanted = Wanted(self._absolute(path), position, size_bytes)
         try:
-            # It may be gone, and if it is broken, the reader will notice; or there is no thread.
-            with suppress(OSError, RuntimeError):
+            # It may be gone, and if it is broken, the reader will notice.
+            with suppress(OSError):
                 await self._warm_threads.work_off([[wanted]], Wanted.bring)
         finally:
             wanted.is_wanted = False
@@ -196,11 +223,10 @@ class RealDisk:
         """Wait for syncs in flight, close every file, and unlock."""
         self._warm_threads.stop()
         self._sync_threads.stop()
+        self._remove_threads.stop()
+        self._folder_syncs.close()
         self._open_files.close_all()
         self.unlock()
-
-    def _folder_descriptor(self, path: str) -> int:
-        return self._open_files.descriptor_at(self._absolute(path), os.O_RDONLY | os.O_DIRECTORY)
 
     def _absolute(self, path: str) -> str:
         return os.path.join(self._root, *path_parts(path))
@@ -215,7 +241,7 @@ class RealDisk:
             pinned = self._pinned(group)
             if pinned is not None:
                 return pinned
-            await asyncio.sleep(_DESCRIPTOR_RETRY_MS / 1000)
+            await asyncio.sleep(RETRY_MS / 1000)
 
     def _pinned(self, group: Iterable[RealFile]) -> dict[RealFile, int] | None:
         """The same at once; None if descriptors are lacking while others sync the same files."""
@@ -232,9 +258,27 @@ class RealDisk:
             raise
         return pinned
 
+    def _sync(self, item: int | str) -> None:
+        """Sync a file by its descriptor, or a folder by its name, in a thread that may wait."""
+        if isinstance(item, int):
+            sync_descriptor(item)
+        else:
+            self._folder_syncs.sync(item)
+
     def _unpin(self, pinned: Mapping[RealFile, int]) -> None:
         for file, descriptor in pinned.items():
             self._open_files.unpin(file, descriptor)
+
+
+def _make_folders(absolute: str) -> list[str]:
+    """Make a folder and those above it, as far as they are missing: those that were made."""
+    missing = []
+    folder = absolute
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    os.makedirs(absolute, exist_ok=True)
+    return missing
 
 
 def _shares_of(files: Iterable[RealFile | Folder]) -> list[list[RealFile | Folder]]:
@@ -255,35 +299,3 @@ def _default_max_descriptors() -> int:
     if soft_limit == resource.RLIM_INFINITY:
         return MOST_DESCRIPTORS
     return max(_FEWEST_DESCRIPTORS, min(soft_limit // 2, MOST_DESCRIPTORS))
-
-
-def _sync(item: int | str) -> None:
-    """Sync a file by its descriptor, or a folder by its name, in a thread that may wait.
-
-    A folder that is gone by now was deleted, and nobody misses what was in it.
-    """
-    if isinstance(item, int):
-        sync_descriptor(item)
-        return
-    while True:
-        try:
-            _sync_folder_at(item)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            if error.errno not in TOO_MANY_OPEN:
-                raise
-            time.sleep(_DESCRIPTOR_RETRY_MS / 1000)
-        else:
-            return
-
-
-def _sync_folder_at(absolute: str) -> None:
-    _sync_and_close(os.open(absolute, os.O_RDONLY | os.O_DIRECTORY))
-
-
-def _sync_and_close(descriptor: int) -> None:
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -34,7 +34,7 @@ class Reserve:
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
-                _fill(descriptor)
+                _fill(descriptor, RESERVE_BYTES)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -42,6 +42,20 @@ class Reserve:
                 log.warning("no room is kept for a full disk: path=%s %s", self._path, error)
             return False
         return True
+
+    def is_needed(self) -> bool:
+        """Whether there is no room for another part of it."""
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                kept_bytes = os.fstat(descriptor).st_size
+                _fill(descriptor, kept_bytes + PART_BYTES)
+                os.ftruncate(descriptor, kept_bytes)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            return error.errno in NO_ROOM
+        return False
 
     def release(self) -> bool:
         """Give a part of the room back; False: there is nothing left to give."""
@@ -58,10 +72,10 @@ class Reserve:
         return True
 
 
-def _fill(descriptor: int) -> None:
-    """Have blocks for all of the file, not just a length; where there is no room, for no more."""
+def _fill(descriptor: int, size_bytes: int) -> None:
+    """Have blocks for so much, not just a length; where there is no room, for no more than now."""
     kept_bytes = os.fstat(descriptor).st_size
-    missing_bytes = RESERVE_BYTES - kept_bytes
+    missing_bytes = size_bytes - kept_bytes
     if missing_bytes <= 0:
         return
     try:

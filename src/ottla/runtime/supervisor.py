@@ -48,6 +48,7 @@ class Supervisor:
         task = asyncio.get_running_loop().create_task(self._watch(name, work), name=name)
         self._tasks.append(task)
         task.add_done_callback(self._tasks.remove)
+        task.add_done_callback(lambda _: work.close())  # if it was canceled before it began
 
     def stop(self, reason: str) -> None:
         """Let `stopping` return.  Only the first reason counts."""

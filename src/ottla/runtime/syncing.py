@@ -8,6 +8,7 @@ asked for them at the same time.
 """
 
 import asyncio
+import errno
 import fcntl
 import logging
 import os
@@ -70,7 +71,11 @@ class _Job(Generic[_T]):
 
 
 class DiskThreads:
-    """Works groups of items off in up to `most` threads, which start when they are needed."""
+    """Works groups of items off in up to `most` threads, which start when they are needed.
+
+    Where the system refuses to start one, those that are there have more to do; if there is none,
+    the loop does it itself: better late than never.
+    """
 
     def __init__(self, name: str, most: int = MOST_THREADS) -> None:
         self._name = name
@@ -79,6 +84,7 @@ class DiskThreads:
         self._threads: list[threading.Thread] = []
         self._share_count = 0
         """Of those that were asked for and are not done yet."""
+        self._was_refused = False
 
     async def work_off(
         self,
@@ -112,10 +118,12 @@ class DiskThreads:
 
         job = _Job(shares, act, loop, finish)
         self._share_count += len(shares)
-        while len(self._threads) < min(self._share_count, self._most):
-            self._start_thread()
+        self._start_threads()
         for number in range(len(shares)):
-            self._work.put((job, number))
+            if self._threads:
+                self._work.put((job, number))
+            else:
+                job.work_off(number)
         await waiter
 
     def stop(self) -> None:
@@ -125,6 +133,15 @@ class DiskThreads:
             self._work.put(None)
         for thread in threads:
             thread.join()
+
+    def _start_threads(self) -> None:
+        try:
+            while len(self._threads) < min(self._share_count, self._most):
+                self._start_thread()
+        except RuntimeError as error:
+            if not self._was_refused:  # once: it is tried each time
+                log.warning("a thread for the disk is missing: name=%s %s", self._name, error)
+            self._was_refused = True
 
     def _start_thread(self) -> None:
         thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -142,4 +159,7 @@ def _outcome(act: Callable[[_T], None], item: _T) -> OSError | None:
         act(item)
     except OSError as error:
         return error
+    except Exception as error:  # a bug, but whoever waits must not wait for ever
+        log.exception("a wait for the disk has failed")
+        return OSError(errno.EIO, f"it was not waited for: {error!r}")
     return None

@@ -47,6 +47,9 @@ SYNC_DELAY_MS: Final = (0.2, 4.0)
 WARM_DELAY_MS: Final = (0.2, 12.0)
 """The least and the most that `warm` takes, in virtual time."""
 
+REMOVE_DELAY_MS: Final = (0.0, 1.0)
+"""The least and the most that `remove_aside` takes, in virtual time."""
+
 _UNLIMITED_BYTES: Final = 2**50
 
 _T = TypeVar("_T")
@@ -323,6 +326,11 @@ class SimDisk:
         self.begin(Operation.REMOVE, path)
         self._tree.change(Entry(folder, name, None))
 
+    async def remove_aside(self, path: str) -> None:
+        """As the port says, after a while of virtual time."""
+        self.remove(path)
+        await asyncio.sleep(self._rng.uniform(*REMOVE_DELAY_MS) / 1000)
+
     def sync_folder(self, path: str) -> None:
         self.check_power()
         self._sync_node(self._folder(path), path, self._power_cycle)
@@ -353,10 +361,6 @@ class SimDisk:
                 first_error = first_error or error
         if first_error is not None:
             raise first_error
-
-    async def sync_folder_aside(self, path: str) -> None:
-        """As the port says, after a while of virtual time."""
-        await self.sync_files([Folder(self, path)])
 
     def at_once(self, act: Callable[[], _T]) -> _T:
         assert not self._is_hurried

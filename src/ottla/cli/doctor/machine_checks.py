@@ -17,6 +17,7 @@ from typing import Final
 from ottla.cli.doctor.checks import Check, fail, ok, warn
 from ottla.cli.version import running_twins
 from ottla.client.addresses import DEFAULT_PORT
+from ottla.ports import NO_ROOM
 from ottla.quantities import counted, human_size
 
 NEWEST_PYTHON: Final = (3, 14)
@@ -168,7 +169,7 @@ def _syncs(place: Path) -> Check:
         with tempfile.NamedTemporaryFile(prefix=".ottla-doctor-", dir=place) as file:
             times_s = [_timed_sync(file.fileno()) for _ in range(SYNCS)]
     except OSError as error:
-        advice = "free some room" if error.errno == errno.ENOSPC else "look at dmesg"
+        advice = "free some room" if error.errno in NO_ROOM else "look at dmesg"
         return fail("disk speed", f"a file cannot be synced: {error.strerror}", advice)
     return sync_speed(statistics.median(times_s), max(times_s))
 

@@ -73,6 +73,10 @@ class Room(Protocol):
         """Give some of it back; whether there was any."""
         ...
 
+    def is_needed(self) -> bool:
+        """Whether the disk is full, or we may have no more of it."""
+        ...
+
 
 class FullError(StorageError):
     """There is no room for a change; it was not made."""
@@ -265,8 +269,15 @@ class SqliteStore:
         try:
             yield
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
-            if code == sqlite3.SQLITE_IOERR:
+            code = getattr(error, "sqlite_errorcode", 0)
+            if self._tells_of_a_full_disk(code):
+                raise FullError(f"metadata store {self._path}: the disk is full") from error
+            if code & _PRIMARY_CODE == sqlite3.SQLITE_IOERR:
                 self._failure = str(error)
-            kind = FullError if code == sqlite3.SQLITE_FULL else StorageError
-            raise kind(f"metadata store {self._path}: {error}") from error
+            raise StorageError(f"metadata store {self._path}: {error}") from error
+
+    def _tells_of_a_full_disk(self, code: int) -> bool:
+        """Where a quota is used up, SQLite says no more than that it could not write."""
+        if code == sqlite3.SQLITE_IOERR_WRITE:
+            return self._reserve is not None and self._reserve.is_needed()
+        return code & _PRIMARY_CODE == sqlite3.SQLITE_FULL
