@@ -9,8 +9,11 @@ Our clients have our own broker, in this process; with `--kafka=VERSION` they ha
 
 import logging
 import os
+import pkgutil
 import signal
+import sys
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any, Final
 
 import pytest
@@ -34,6 +37,25 @@ for library in ("aiokafka", "kafka"):
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Shells start what runs in the background this way; tests press Ctrl-C all the same.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+PARSES_ALONE: Final = sys.version_info < (3, 11, 8) or (3, 12) <= sys.version_info < (3, 12, 2)
+"""Python's bug 106905: a parse fails if another thread parses at the same time.
+
+And pytest parses what it imports of us, since our distribution has a plugin of its own.
+"""
+IN_THREADS: Final = ("broker", "client", "cluster", "coordinator", "log", "runtime")
+"""The packages of which brokers and clients import something when they first need it."""
+
+
+def pytest_collection_finish() -> None:
+    """Import what threads would import: then at most one thread does."""
+    if not PARSES_ALONE:
+        return
+    for name in IN_THREADS:
+        package = import_module(f"ottla.{name}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

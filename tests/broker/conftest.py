@@ -8,13 +8,14 @@ import pytest
 from ottla.broker.embedded import Broker
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from tests.broker.wire_client import WireClient, batch_of
+from tests.keeping import KEEPS
 
 _numbers = count(1)
 
 
 @pytest.fixture(scope="module")
 def module_broker() -> Iterator[Broker]:
-    with Broker() as broker:
+    with Broker(config=KEEPS) as broker:
         yield broker
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
+from tests.keeping import KEEPS
+
 READY_TIMEOUT_S: Final = 120
 
 
@@ -16,7 +18,8 @@ class ServedBroker:
     """A running `ottla serve`.  It keeps its data directory when it ends, however it ends."""
 
     def __init__(self, data_dir: Path, *, port: int = 0, **settings: str | int) -> None:
-        options = [f"-X{name.replace('_', '.')}={value}" for name, value in settings.items()]
+        given = {**KEEPS, **{name.replace("_", "."): value for name, value in settings.items()}}
+        options = [f"-X{name}={value}" for name, value in given.items()]
         command = [sys.executable, "-m", "ottla", "serve", "--port", str(port), "--flush", "commit"]
         self._errors: IO[bytes] = (data_dir.parent / f"{data_dir.name}.err").open("ab+")
         self._process = subprocess.Popen(

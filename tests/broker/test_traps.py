@@ -79,7 +79,7 @@ def test_a_waiting_fetch_is_answered_when_another_client_writes(
 ) -> None:
     address = client.address
     with WireClient(address) as reader:
-        reader.send(fetch_request(topic, max_wait_ms=20_000), FETCH_VERSION)
+        reader.send(fetch_request(topic, max_wait_ms=600_000), FETCH_VERSION)
         assert not reader.is_closed_within(0.05)
 
         assert client.produce(topic, batch_of(b"news")).error_code == ErrorCode.NONE

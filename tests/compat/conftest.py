@@ -6,16 +6,18 @@ from itertools import count
 import pytest
 from click.testing import Result
 
+import tests.compat.forgotten  # noqa: F401  (what it does to sockets of kafka-python)
 from ottla.broker.embedded import Broker
 from tests.compat.cli_samples import Run, ottla
 from tests.compat.clients import CLIENTS, Client
+from tests.keeping import KEEPS
 
 _numbers = count(1)
 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    with Broker() as broker:
+    with Broker(config=KEEPS) as broker:
         yield broker
 
 

@@ -316,6 +316,19 @@ def test_housekeeping_compacts_at_once(ottla_broker: TestBroker, ottla_topic: st
     assert values(ottla_broker, ottla_topic) == [b"second", b"third"]
 
 
+def test_what_is_of_long_ago_stays_until_housekeeping_is_asked_for(
+    ottla_broker: TestBroker, client: WireClient, ottla_topic: str
+) -> None:
+    ottla_broker.create_topic(ottla_topic)
+    assert client.produce(ottla_topic, batch_of(b"years ago")).error_code == ErrorCode.NONE
+    assert ottla_broker._loop is not None
+    ottla_broker._loop.offset_s += LATE_S  # as it passes while others test
+    assert client.create_topic(f"{ottla_topic}-other") == ErrorCode.NONE
+    assert values(ottla_broker, ottla_topic) == [b"years ago"]
+    ottla_broker.run_housekeeping()
+    assert values(ottla_broker, ottla_topic) == []
+
+
 def test_time_ends_a_long_poll(ottla_broker: TestBroker, client: WireClient, topic: str) -> None:
     fetches = ottla_broker.faults.delay("Fetch", 0)
     client.send(fetch_request(topic, max_wait_ms=200_000), FETCH_VERSION)

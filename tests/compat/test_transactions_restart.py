@@ -1,6 +1,5 @@
 """A broker that ends in the middle of a client's transaction, and comes back: nothing is torn."""
 
-import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,9 +12,6 @@ from tests.compat.txn_clients import TXN_CLIENTS, TxnClient, TxnProducer
 
 TOPICS = ("left", "right")
 
-# kafka-python forgets to close a socket whose connection was refused.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[TestBroker]:
@@ -24,7 +20,6 @@ def broker(tmp_path: Path) -> Iterator[TestBroker]:
         for name in TOPICS:
             broker.create_topic(name)
         yield broker
-    gc.collect()  # such sockets, while the warning about them is ignored
 
 
 @pytest.fixture(params=TXN_CLIENTS, ids=lambda kind: kind.name)

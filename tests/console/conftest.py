@@ -63,11 +63,12 @@ def client(broker: Broker) -> Iterator[TestClient]:
 
 @contextmanager
 def console_of(broker: Broker, metrics_url: str | None = None) -> Iterator[TestClient]:
-    """A console in this process; its searches end when all is seen, not when time is up."""
+    """A console in this process; it answers when all is seen, not when time is up."""
     settings = ConsoleSettings(
         bootstrap_servers=broker.bootstrap_servers,
         metrics_url=metrics_url,
         interval_s=0.05,
+        timeout_s=WAIT_S,
         search_s=WAIT_S,
     )
     with TestClient(console(settings), base_url=LOCAL, raise_server_exceptions=True) as client:

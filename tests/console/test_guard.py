@@ -8,12 +8,13 @@ from ottla.broker.embedded import Broker
 from ottla.console.app import console
 from ottla.console.settings import ConsoleSettings, new_password
 from ottla.errors import ConfigError
-from tests.console.browsing import post, token
+from tests.console.browsing import WAIT_S, post, token
 from tests.console.conftest import LOCAL
 
 
 def settings_of(broker: Broker, **more: object) -> ConsoleSettings:
-    return ConsoleSettings(bootstrap_servers=broker.bootstrap_servers, **more)  # type: ignore[arg-type]
+    more |= {"bootstrap_servers": broker.bootstrap_servers, "timeout_s": WAIT_S}
+    return ConsoleSettings(**more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("fields", [{}, {"token": "guessed"}])

@@ -54,7 +54,7 @@ def test_a_cluster_that_goes_away_is_trouble_and_its_history_stays(topic: str) -
     async def look() -> None:
         with Broker() as short_lived:
             admin = ottla.AsyncAdmin(short_lived.bootstrap_servers, default_api_timeout_ms=500)
-            await admin.__aenter__()
+            await admin.connect(60)
             sampler = Sampler(admin, 1.0)
             while sampler.history.newest is None:
                 await sampler.sample()  # half a second may be too short for a busy machine

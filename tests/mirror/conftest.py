@@ -6,9 +6,14 @@ from itertools import count
 import pytest
 
 from ottla.broker.embedded import Broker
+from tests.keeping import KEEPS
 from tests.mirror.world import Pair
 
-SETTINGS = {"offsets.topic.num.partitions": 2, "transaction.state.log.num.partitions": 2}
+SETTINGS = {
+    **KEEPS,
+    "offsets.topic.num.partitions": 2,
+    "transaction.state.log.num.partitions": 2,
+}
 """A stop syncs each partition, and these are many."""
 
 _numbers = count(1)

@@ -11,7 +11,7 @@ from fuzz.runner import REPOSITORY, TARGETS, Effort, module_of, run, why_not
 
 needs_the_fuzzer = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-SHORT = Effort(seconds=20, executions=2_000, seed=1)
+SHORT = Effort(seconds=100, executions=2_000, seed=1)
 LEAST_SEEDS = 9
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 import ottla
-from ottla.client.admin.transactions import TransactionListing
+from ottla.client.admin.transactions import TransactionInfo
 from ottla.model import TopicPartition
 from ottla.spark.sink.faults import FOLDER_VARIABLE
 
@@ -71,10 +71,16 @@ class World:
                 found += [record.value for record in consumer.poll(1)]
         return found
 
-    def open_transactions(self) -> list[TransactionListing]:
+    def open_transactions(self, name: str = "") -> list[TransactionInfo]:
+        """Those that write to topics with this in their names.
+
+        Others may have been left by a job that Spark gave up, as `was_too_slow` says.
+        """
         with ottla.Admin(self.servers) as admin:
             settle(admin)
-            return admin.list_transactions(states=["Ongoing"])
+            listed = admin.list_transactions(states=["Ongoing"])
+            found = [admin.describe_transaction(one.transactional_id) for one in listed]
+        return [one for one in found if any(name in tp.topic for tp in one.partitions)]
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
         with ottla.Admin(self.servers) as admin:

@@ -120,7 +120,7 @@ def test_many_rows_of_several_tasks_are_there_at_once_and_compressed(
     (decision,) = read_ledger(world.servers, topic)
     assert decision.row_count == 20_000
     assert len(decision.participants) == 4
-    assert world.open_transactions() == []
+    assert world.open_transactions(topic) == []
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_partition_that_does_not_exist_is_told_and_nothing_is_written(
         write(spark.sql("SELECT 'a' AS value, 2 AS partition"), world, topic=topic)
 
     assert world.committed(topic) == []
-    assert world.open_transactions() == []
+    assert world.open_transactions(topic) == []
 
 
 def test_a_query_copies_a_topic_with_its_offsets(
@@ -166,7 +166,7 @@ def test_a_query_copies_a_topic_with_its_offsets(
     assert [decision.batch_id for decision in ledger] == [0, 1, 2]
     assert sum(decision.row_count for decision in ledger) == 30
     assert dict(ledger[-1].groups) == {f"{topic}-group": ends}
-    assert world.open_transactions() == []
+    assert world.open_transactions(topic) == []
 
 
 def test_a_query_without_a_prefix_is_named_by_its_checkpoint(

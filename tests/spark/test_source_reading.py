@@ -69,7 +69,7 @@ def test_an_empty_topic_has_no_tasks(broker: TestBroker, topic: str) -> None:
 
 
 def test_a_topic_that_does_not_exist_is_named(broker: TestBroker, topic: str) -> None:
-    reader = batch_reader(broker, subscribe=topic, retryTimeout="4s")
+    reader = batch_reader(broker, subscribe=topic, retryTimeout="60s")
     with pytest.raises(UnknownTopicError, match=f"topic '{topic}' does not exist"):
         reader.partitions()
 

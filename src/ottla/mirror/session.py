@@ -35,7 +35,10 @@ from ottla.values import dataclass
 
 POLL_S: Final = 0.5
 SETTLE_S: Final = 5.0
-"""How long to wait, in the end, for marks of the last transaction: they come behind its end."""
+"""How long somebody who stops it waits for marks of the last transaction, which come behind it.
+
+One that runs once waits longer: nobody else would bring groups behind them.
+"""
 SETTINGS_LOOKS: Final = 6
 """Settings seldom change, and each topic is asked for its own: at every so many looks."""
 
@@ -96,7 +99,7 @@ class Session:
                 self._find_lost(error, consumer, producer)
             self._watcher.watch(self.progress())
         self._note_lags(consumer)
-        self._bring_groups(wait_s=SETTLE_S)
+        self._bring_groups(wait_s=self._settings.timeout_s if self._settings.is_once else SETTLE_S)
         self._watcher.watch(self.progress())
         return True
 

@@ -33,11 +33,19 @@ T = TypeVar("T")
 Text = bytes | str | None
 """A key or a value: text travels as UTF-8, None is null."""
 
+_SELDOM_MS: Final = 365 * 24 * 3_600_000
+
 DEFAULTS: Final[Mapping[str, str | int | float | bool]] = {
     "group.initial.rebalance.delay.ms": 0,
     "connections.max.idle.ms": -1,
+    "log.retention.check.interval.ms": _SELDOM_MS,
+    "log.cleaner.backoff.ms": _SELDOM_MS,
 }
-"""Nobody waits for more members of a group, and `advance` leaves connections alone."""
+"""Nobody waits for more members of a group, and `advance` leaves connections alone.
+
+Records are deleted and compacted when a test says so (`advance`, `run_housekeeping`), and at no
+other time: else a test whose records are of long ago would lose them now and then, in the middle.
+"""
 
 _TURNS: Final = 8
 """How often the loop goes round before timers that came due count as done."""

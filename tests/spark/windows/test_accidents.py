@@ -81,11 +81,11 @@ def test_w7_an_error_in_the_commit_aborts_what_is_not_decided_and_nothing_else(
 
     fails(lambda: world.run(spark, topic), "ordered")
 
-    left = [entry.transactional_id for entry in world.open_transactions()]
+    left = [entry.transactional_id for entry in world.open_transactions(topic)]
     assert is_decided or left == []
     world.run(spark, topic)
     assert world.committed(f"{topic}-out") == wanted
-    assert world.open_transactions() == []
+    assert world.open_transactions(topic) == []
 
 
 def test_w8_a_query_is_stopped_while_it_commits(
@@ -102,7 +102,7 @@ def test_w8_a_query_is_stopped_while_it_commits(
     world.run(spark, topic)
 
     assert world.committed(f"{topic}-out") == wanted
-    assert world.open_transactions() == []
+    assert world.open_transactions(topic) == []
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_w9_a_task_that_fails_or_whose_worker_dies_is_repeated_and_counts_once(
 
     assert reached.exists()
     assert world.committed(f"{topic}-out") == wanted
-    assert world.open_transactions() == []
+    assert world.open_transactions(topic) == []
 
 
 def test_w11_a_task_that_comes_when_its_batch_is_over_writes_nothing(
@@ -135,7 +135,7 @@ def test_w11_a_task_that_comes_when_its_batch_is_over_writes_nothing(
     with pytest.raises(SupersededError, match="too late"):
         tasks.write_prepared(tasks.Job(client, names, late.round, True), *one_row(topic), 0)
 
-    assert world.open_transactions() == []
+    assert world.open_transactions(topic) == []
 
 
 def test_w11_what_a_worker_that_died_late_has_left_is_aborted_by_the_next_batch(
@@ -149,13 +149,13 @@ def test_w11_what_a_worker_that_died_late_has_left_is_aborted_by_the_next_batch(
     rows, batches = one_row(f"{topic}-out")
     orphan = tasks.write_prepared(tasks.Job(client, names, plan.round, True), rows, batches, 0)
     assert orphan is not None
-    left = [entry.transactional_id for entry in world.open_transactions()]
+    left = [entry.transactional_id for entry in world.open_transactions(topic)]
     assert left == [orphan.identity.transactional_id]
 
     world.run(spark, topic)
 
     assert world.committed(f"{topic}-out") == wanted
-    assert world.open_transactions() == []
+    assert world.open_transactions(topic) == []
 
 
 def test_w13_a_new_checkpoint_for_the_same_sink_skips_nothing(
@@ -215,7 +215,7 @@ def test_w16_readers_see_a_batch_when_it_is_committed_and_not_before(
     query = world.copy_until(spark, topic, reached)
 
     assert world.committed(f"{topic}-out") == []
-    assert len(world.open_transactions()) == 3
+    assert len(world.open_transactions(topic)) == 3
 
     resume(reached)
     finish(query)
@@ -247,11 +247,11 @@ def test_w15_what_expires_after_its_decision_is_told_and_the_user_chooses(
     with open_broker(settings) as broker:
         world = World(broker.bootstrap_servers, tmp_path)
         wanted = copied(world, topic)
-        sink: dict[str, Any] = {"kafka.transaction.timeout.ms": 60_000}
+        sink: dict[str, Any] = {"kafka.transaction.timeout.ms": 300_000}
         order("commit.after.EndRound", topic, "raise")
         fails(lambda: world.run(spark, topic, sink=sink), "ordered")
-        broker.advance(timedelta(minutes=2))
-        wait_until(lambda: world.open_transactions() == [])
+        broker.advance(timedelta(minutes=6))
+        wait_until(lambda: world.open_transactions(topic) == [])
 
         fails(lambda: world.run(spark, topic, sink=sink), f'12 of 12 rows.*"{choice} 0"')
         world.run(spark, topic, sink={**sink, "afterLoss": f"{choice} 0"})
