@@ -20,18 +20,16 @@ from pathlib import Path
 from types import FrameType
 
 from bench import plots
+from bench.growth import what_is_missing
 from bench.harness import Outcome
 from bench.report import HEADINGS, RACES, circumstances, table
 from bench.results import Ran, page
-from tools.maven import UnavailableError
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "RESULTS.md"
 TWINS = ("compiled", "python")
 NOT_FINISHED = "not finished"
 """What a part of a table says that failed, and did not cost the others their figures."""
-OURS = ("bench", "ottla", "tools")
-"""Packages that cannot be missing."""
 LIMIT_S = 900
 """What one table may take; then something hangs."""
 
@@ -79,16 +77,6 @@ def time_limit(limit_s: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _what_is_missing(error: BaseException) -> str:
-    """What this machine lacks, if that is what the error says; nothing if it is a fault."""
-    if isinstance(error, UnavailableError):
-        return str(error)
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        package = error.name.partition(".")[0]
-        return "" if package in OURS else f"there is no module {package} here"
-    return ""
-
-
 def ran(
     name: str, run: Callable[[str], list[str]] = lines_of, limit_s: float = LIMIT_S
 ) -> tuple[Ran, bool]:
@@ -100,7 +88,7 @@ def ran(
             lines = run(name)
         is_failed = any(NOT_FINISHED in line.lower() for line in lines)
     except (Exception, OverdueError) as error:
-        if reason := _what_is_missing(error):
+        if reason := what_is_missing(error):
             lines = [f"Not run: {reason}."]
         else:
             traceback.print_exc()

@@ -40,7 +40,7 @@ from bench.readers import (
     OttlaIteration,
     OttlaPollArrow,
 )
-from bench.report import aligned
+from bench.report import aligned, with_quartiles
 from bench.round_trips import (
     AiokafkaSendAndWait,
     AiokafkaSendToGetone,
@@ -217,7 +217,7 @@ def _speed_row(kind: Kind, record_bytes: int, taken: list[Taken]) -> Row:
     return (
         kind.title,
         f"{record_bytes:,} B",
-        _quartiles([t.count / t.wall_s for t in taken], ",.0f"),
+        with_quartiles([t.count / t.wall_s for t in taken], ",.0f"),
         _cpu(taken),
         f"{broker_cpu_us:.2f} µs",
         f"{max(t.peak_bytes for t in taken) / 1e6:.0f} MB",
@@ -233,7 +233,7 @@ def _ratio_row(comparison: Comparison, rounds: Rounds, record_bytes: int) -> Row
         comparison.ours.title,
         comparison.peer.title,
         f"{record_bytes:,} B",
-        _quartiles(faster, ".2f", is_bold=True),
+        with_quartiles(faster, ".2f", is_bold=True),
         f"{statistics.median(thriftier):.2f}",
         "" if target is None else f"{target:g}",
         _verdict(None if target is None else statistics.median(faster) >= target),
@@ -353,7 +353,9 @@ def _trip_row(kind: Kind, rounds: Rounds) -> Row:
             for ours, theirs in zip(rounds[kind], rounds[peer], strict=True)
         ]
         target = f"median at most {peer.title}'s"
-        verdict = f"{_verdict(statistics.median(shares) <= 1)}, {_quartiles(shares, '.2f')} of it"
+        verdict = (
+            f"{_verdict(statistics.median(shares) <= 1)}, {with_quartiles(shares, '.2f')} of it"
+        )
     return (
         kind.title,
         f"**{statistics.median(waits_s) * 1e3:.3f} ms**",
@@ -389,7 +391,7 @@ def _import_rows() -> list[Row]:
     return [
         (
             title,
-            f"{_quartiles([s * 1e3 for s in times_s[title]], '.1f')} ms",
+            with_quartiles([s * 1e3 for s in times_s[title]], ".1f", " ms"),
             "" if limit_s is None else f"{limit_s * 1e3:g} ms",
             _verdict(None if limit_s is None else statistics.median(times_s[title]) <= limit_s),
         )
@@ -398,12 +400,6 @@ def _import_rows() -> list[Row]:
 
 
 # Words
-
-
-def _quartiles(figures: list[float], form: str, *, is_bold: bool = False) -> str:
-    low, _, high = statistics.quantiles(figures, n=4)
-    middle = format(statistics.median(figures), form)
-    return f"{f'**{middle}**' if is_bold else middle} ({low:{form}} to {high:{form}})"
 
 
 def _cpu(rounds: list[Taken]) -> str:

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable
 from math import log
 
 from bench.report import aligned
+from tools.maven import UnavailableError
 
+OURS = ("bench", "ottla", "tools")
+"""Packages that cannot be missing."""
 WORSE_THAN_LINEAR = 1.2
 """Less is within what a run differs from the next."""
 
@@ -55,9 +58,21 @@ def figure(value: float) -> str:
 
 
 def part(name: str, lines: Callable[[], list[str]]) -> list[str]:
-    """One table of several; where it cannot be finished, why: the others shall not be lost."""
+    """One table of several; where it cannot be run or finished, why: others shall not be lost."""
     try:
         return [*lines(), ""]
     except Exception as error:
+        if reason := what_is_missing(error):
+            return [f"Not run: {name}: {reason}.", ""]
         traceback.print_exc(file=sys.stderr)
         return [f"**Not finished**: {name}: {type(error).__name__}: {error}", ""]
+
+
+def what_is_missing(error: BaseException) -> str:
+    """What this machine lacks, if that is what the error says; nothing if it is a fault."""
+    if isinstance(error, UnavailableError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        return "" if package in OURS else f"there is no module {package} here"
+    return ""

@@ -8,7 +8,7 @@ trust it.
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -69,8 +69,7 @@ class Outcome:
     @property
     def quartiles(self) -> tuple[float, float]:
         """Half of the rounds lie between these two."""
-        low, _, high = statistics.quantiles(self.ratios, n=4)
-        return low, high
+        return quartiles(self.ratios)
 
     @property
     def is_missed(self) -> bool:
@@ -78,6 +77,12 @@ class Outcome:
         return (
             bool(self.ratios) and self.target_ratio is not None and self.ratio < self.target_ratio
         )
+
+
+def quartiles(figures: Sequence[float]) -> tuple[float, float]:
+    """Half of the figures lie between these two, the ends included; there are two or more."""
+    low, _, high = statistics.quantiles(figures, n=4, method="inclusive")
+    return low, high
 
 
 def run(race: Race) -> Outcome:

@@ -14,7 +14,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from bench.harness import ROUND_COUNT, ROUND_NS, Outcome
+from bench.harness import ROUND_COUNT, ROUND_NS, Outcome, quartiles
 
 PACKAGES = (
     "ottla",
@@ -69,7 +69,7 @@ def with_quartiles(
     middle = f"**{middle}**" if is_bold else middle
     if len(figures) < 2:
         return middle + unit
-    low, _, high = statistics.quantiles(figures, n=4, method="inclusive")
+    low, high = quartiles(figures)
     return f"{middle} ({low:{form}} to {high:{form}}){unit}"
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import ottla
 from bench.blast import check_end
 from bench.contest import Contestant, Taken
+from bench.harness import quartiles
 from bench.processes import (
     background,
     broker,
@@ -207,7 +208,7 @@ def row(
     """The medians of both, and of the ratios of the rounds."""
     ours, theirs = figures_of(rounds[0]), figures_of(rounds[1])
     ratios = [our / their for our, their in zip(ours, theirs, strict=True)]
-    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    low, high = quartiles(ratios)
     ratio = statistics.median(ratios)
     is_met = None
     if at_least is not None:
@@ -231,7 +232,7 @@ def single(title: str, ours: list[float], theirs: list[float], at_most: float | 
     shown = f"**{ratio:.3f}**"
     if len(ours) > 1:
         pairs = [our / their for our, their in zip(ours, theirs, strict=True)]
-        low, _, high = statistics.quantiles(pairs, n=4, method="inclusive")
+        low, high = quartiles(pairs)
         shown += f" ({low:.3f} to {high:.3f})"
     return (
         title,

@@ -6,6 +6,7 @@ import pytest
 
 from bench import __main__ as command
 from bench.growth import part
+from bench.harness import Outcome
 from bench.report import HEADINGS, machine, with_quartiles
 from bench.results import Ran, page
 from tools.maven import UnavailableError
@@ -93,6 +94,19 @@ def test_a_part_that_fails_fails_the_command_and_costs_the_others_nothing(
     assert "a record was lost" in capsys.readouterr().err
 
 
+def test_a_part_whose_peer_cannot_be_had_says_so_and_nothing_fails() -> None:
+    def lacking() -> list[str]:
+        raise ModuleNotFoundError("No module", name="confluent_kafka")
+
+    def parts(name: str) -> list[str]:
+        return [*part("writing", lambda: ["| figures |"]), *part("commits", lacking)]
+
+    result, is_failed = command.ran("transactions", parts)
+    assert not is_failed
+    reason = "Not run: commits: there is no module confluent_kafka here."
+    assert [line for line in result.lines if line] == ["| figures |", reason]
+
+
 def test_a_module_of_our_own_that_is_not_there_is_a_fault(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -101,6 +115,12 @@ def test_a_module_of_our_own_that_is_not_there_is_a_fault(
 
     assert command.ran("spark", broken)[1]
     assert "ottla.logs" in capsys.readouterr().err
+
+
+def test_races_and_tables_have_the_same_quartiles() -> None:
+    ratios = (1.0, 2.0, 3.0, 4.0, 5.0)
+    outcome = Outcome(title="", twin="python", item="", target_ratio=None, ratios=ratios)
+    assert outcome.quartiles == (2.0, 4.0)
 
 
 def test_a_median_of_several_has_its_quartiles_and_one_figure_has_none() -> None:
