@@ -1,11 +1,16 @@
 """Questions for the leaders of partitions, with brokers that say what a test wants."""
 
+import asyncio
+import gc
+import warnings
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from ottla.client.admin.calling import Caller
 from ottla.client.admin.lag import lag
-from ottla.client.admin.positions import list_offsets
+from ottla.client.admin.positions import LATEST, list_offsets, offsets_at
 from ottla.client.admin.topics import describe_topics
 from ottla.errors import (
     DeadlineError,
@@ -88,3 +93,27 @@ def test_offsets_that_may_not_be_seen_are_no_unknown_ones() -> None:
 
     with pytest.raises(DeniedError):
         ask(broker, work=lambda caller: lag(caller, "g"))
+
+
+def test_a_call_that_is_canceled_at_any_turn_of_the_loop_leaves_nothing_that_was_not_begun() -> (
+    None
+):
+    broker = broker_with(ApiKey.LIST_OFFSETS, offsets())
+
+    async def call_and_cancel(caller: Caller) -> list[str]:
+        told = await caller.topics({"orders"})
+        gc.collect()  # what others left is none of ours
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for turns in list(range(10)) * 20:  # the loop draws who comes next
+                call = asyncio.ensure_future(offsets_at(caller, [ORDERS], LATEST, told=told))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                call.cancel()
+                with suppress(asyncio.CancelledError):
+                    await call
+            gc.collect()
+        told_of = [str(warning.message) for warning in seen]
+        return [text for text in told_of if "never awaited" in text]
+
+    assert ask(broker, work=call_and_cancel) == []

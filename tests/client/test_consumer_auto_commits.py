@@ -109,6 +109,20 @@ def test_an_automatic_commit_that_was_slow_brings_none_back_from_before_the_prog
     assert kept_by(keeper, story) == [1, 3]
 
 
+def test_where_the_program_begins_in_a_partition_that_comes_back_is_committed_anew() -> None:
+    keeper = Keeper()
+
+    async def story(consumer: SimulatedConsumer) -> None:
+        for _ in range(2):
+            await consumer.assign({tp(0): 1})
+            await read_one(consumer)
+            await asyncio.sleep(2 * INTERVAL_S)
+            await consumer.assign([])
+            keeper.kept.append(3)  # by another, who has the partition meanwhile
+
+    assert kept_by(keeper, story) == [1, 3, 1, 3]
+
+
 def test_an_automatic_commit_that_fails_is_made_later() -> None:
     keeper = Keeper()
     keeper.refused[1] = ErrorCode.GROUP_AUTHORIZATION_FAILED

@@ -1,10 +1,12 @@
 """What members of a classic group can do while a broker holds their join, or says nothing."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from ottla.client.consumer.membership import Presence
 from ottla.client.records import OffsetAndMetadata
 from ottla.errors import DeadlineError, ErrorCode
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -143,3 +145,32 @@ def test_closing_takes_no_longer_than_it_may() -> None:
 
     took_s = play(story, circle, **COOPERATIVE | {"enable_auto_commit": True})
     assert SOON_S <= took_s < SOON_S + 1
+
+
+class WatchedPresence(Presence):
+    """Somebody looks at it whenever a part of it has changed, as another thread may."""
+
+    def __init__(self, now_ms: Callable[[], int], interval_ms: int) -> None:
+        self.__dict__.update(now_ms=now_ms, interval_ms=interval_ms, seen_late=[])
+        super().__init__()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if "is_polling" in self.__dict__:  # the last part
+            found = self.__dict__
+            found["seen_late"].append(self.is_late(found["now_ms"](), found["interval_ms"]))
+
+
+def test_who_waited_for_records_longer_than_he_may_stay_away_was_never_away() -> None:
+    async def story(consumer: SimulatedConsumer) -> list[bool]:
+        await consumer.assign([tp(0)])
+        core = consumer._reading.core
+        core.presence = presence = WatchedPresence(core.engine.now_ms, SOON_S * 1000)
+        await consumer.poll(SOON_S)
+        assert not await consumer.poll(3 * SOON_S)
+        looks: list[bool] = presence.__dict__["seen_late"]
+        return looks
+
+    looks = play(story, Library(1), auto_offset_reset="earliest")
+    assert len(looks) > 3
+    assert not any(looks)

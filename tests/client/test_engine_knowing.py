@@ -72,6 +72,34 @@ def test_who_tries_once_is_told_at_once() -> None:
     assert passed_s < 1
 
 
+@pytest.mark.parametrize(
+    ("is_cut", "error", "words"),
+    [
+        (True, ConnectError, "broker:9092: no connection within 2 s"),
+        (False, DeadlineError, "not done within 2 s; no broker answered"),
+    ],
+    ids=["nobody is reached", "somebody is there"],
+)
+def test_time_that_is_over_before_anything_went_wrong_says_how_far_we_came(
+    is_cut: bool, error: type[Exception], words: str
+) -> None:
+    silent = ScriptedBroker()
+    silent.handlers[ApiKey.API_VERSIONS] = lambda request, version: SILENCE
+
+    async def client(ports: Ports) -> None:
+        asker = engine(ports)
+        await asker.start()
+        with pytest.raises(error, match=words):
+            await asker.connect(2000)
+        await asker.close()
+
+    with Worlds() as world:
+        world.serve(silent)
+        if is_cut:
+            world.sim.network.cut(["client"], ["broker"])
+        world.play(client)
+
+
 def test_a_broker_that_comes_late_is_waited_for() -> None:
     broker = ScriptedBroker()
 

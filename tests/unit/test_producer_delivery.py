@@ -341,3 +341,19 @@ def test_nobody_is_woken_for_asyncio_futures_that_were_dropped() -> None:
     with asyncio.Runner(loop_factory=Loop) as runner:
         runner.run(story())
         assert woken == []
+
+
+def test_a_failure_that_was_known_before_anybody_awaited_it_is_looked_at_all_the_same() -> None:
+    made, failures = delivery(), Failures()
+    delivered(made, error=GONE)
+    failures.add(made)
+
+    async def look_at_one_of_two() -> None:
+        with pytest.raises(DeliveryError):
+            await made.awaitable(0, 0)
+        made.awaitable(1, 0)  # nobody looks at this one
+
+    asyncio.run(look_at_one_of_two())
+    told = failures.take()
+    assert told is not None
+    assert "1 record was not delivered" in str(told)

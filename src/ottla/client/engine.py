@@ -22,6 +22,7 @@ from ottla.client.cluster_view import ClusterView, Node, TopicView
 from ottla.client.config import ClientConfig
 from ottla.client.connection import ConnectionOptions
 from ottla.client.coordinators import Coordinated, Coordinators
+from ottla.client.durations import seconds
 from ottla.client.keeper import MetadataKeeper
 from ottla.client.link import SEND_TIMEOUT_S, Link, LinkContext
 from ottla.client.links import Links
@@ -30,7 +31,7 @@ from ottla.client.metrics import Metrics
 from ottla.client.ports import ClientPorts
 from ottla.client.router import Router
 from ottla.client.tls import context_of
-from ottla.errors import ClosedError, OttlaError, TransportError
+from ottla.errors import ClosedError, ConnectError, DeadlineError, OttlaError, TransportError
 from ottla.wire.frame import scratch_buffer
 from ottla.wire.messages.find_coordinator import FindCoordinatorResponse
 from ottla.wire.messages.metadata import MetadataResponse
@@ -119,7 +120,14 @@ class Engine(Asker):
             CredentialsError: The brokers do not let us in.
             DeadlineError: Somebody is there, but does not answer in time.
         """
-        return await self._kept.connected(self._limit_ms(timeout_ms), once=once)
+        limit_ms = self._limit_ms(timeout_ms)
+        try:
+            return await self._kept.connected(limit_ms, once=once)
+        except DeadlineError as late:
+            if self._router is not None and self._router.links.reaches_anybody:
+                raise
+            asked = ", ".join(map(str, self.config.addresses))
+            raise ConnectError(f"{asked}: no connection within {seconds(limit_ms)}") from late
 
     async def close(self, timeout_ms: int = 0) -> None:
         """Refuse what is new, wait for answers for up to `timeout_ms`, close the connections.

@@ -20,6 +20,7 @@ MAIN: Final = ""
 
 _THIS_MACHINE: Final = "localhost"
 _LOOPBACK: Final = frozenset({_THIS_MACHINE, "127.0.0.1", "::1"})
+_REACHED: Final = frozenset({State.CHECKING_VERSIONS, State.AUTHENTICATING, State.READY})
 
 
 class LinkKey(NamedTuple):
@@ -110,6 +111,11 @@ class Links:
     @property
     def open_count(self) -> int:
         return sum(link.connection is not None for link in self._links.values())
+
+    @property
+    def reaches_anybody(self) -> bool:
+        """Whether somebody took a connection of ours, be it that he says nothing."""
+        return any(link.state in _REACHED for link in self._links.values())
 
     def disconnect(self, which: Callable[[Node], bool], reason: OttlaError) -> None:
         """Close the connections to some nodes; they are made again when they are needed."""

@@ -17,11 +17,11 @@ from ottla.client.admin.cluster import LogDirInfo
 from ottla.client.admin.groups import GroupListing
 from ottla.client.admin.lag import GroupLag
 from ottla.client.admin.topics import TopicInfo
+from ottla.client.admin.transactions import UNENDED
 from ottla.console.broker_numbers import BrokerNumbers, NumbersError, read_numbers
 from ottla.console.history import LATE, FolderSample, History, Sample, TopicSample
 from ottla.console.words import kept
 from ottla.errors import DeniedError, NotFoundError, OttlaError, UnsupportedError
-from ottla.why.owners import UNENDED
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ where else it wrote.  What only a partition knows of, nobody will ever end.
 """
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ottla.errors import NotFoundError
 from ottla.model import TopicPartition
@@ -13,10 +13,6 @@ from ottla.model import TopicPartition
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
     from ottla.client.admin.transactions import HangingTransaction, TransactionInfo
-
-
-UNENDED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
-"""The states of a transaction that somebody waits for."""
 
 
 def open_transactions(

@@ -3,11 +3,11 @@
 import time
 from typing import TYPE_CHECKING
 
+from ottla.client.admin.transactions import UNENDED
 from ottla.errors import NotFoundError
 from ottla.pipeline.state import RUNNING, State, StateFolder, UnknownPipelineError
 from ottla.spark.sink.decisions import TOPIC_PREFIX, Names
 from ottla.why.access import Access
-from ottla.why.owners import UNENDED
 from ottla.why.pipeline_waits import PipelineSight, StepSight
 from ottla.why.sinks import look_at_sink
 

@@ -7,6 +7,7 @@ one of them here: who administers topics wants to know it now.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from ottla.client.asking import error_code_of
@@ -221,7 +222,7 @@ class Caller:
                 else:
                     outcomes[tp] = leader
             answers = await together(
-                _attempt(ask(leader, asked)) for leader, asked in by_leader.items()
+                _attempt(partial(ask, leader, asked)) for leader, asked in by_leader.items()
             )
             for asked, answer in zip(by_leader.values(), answers, strict=True):
                 if isinstance(answer, OttlaError):
@@ -254,10 +255,14 @@ async def together(works: Iterable[Awaitable[T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-async def _attempt(work: Awaitable[T]) -> T | OttlaError:
-    """What came of it; only what asking again would not mend is raised."""
+async def _attempt(work: Callable[[], Awaitable[T]]) -> T | OttlaError:
+    """What came of it; only what asking again would not mend is raised.
+
+    It is begun in here: a task that is canceled before its first step would leave behind what was
+    begun outside, and Python complains of that.
+    """
     try:
-        return await work
+        return await work()
     except OttlaError as error:
         if not error.retriable:
             raise

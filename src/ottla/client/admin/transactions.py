@@ -45,6 +45,8 @@ _NO_TIMEOUT_MS: Final = 2**31 - 1
 _ANY_AGE: Final = -1
 _LAST_SECOND: Final = 253_402_300_799
 """Of the year 9999."""
+UNENDED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+"""The states of a transaction that somebody waits for."""
 _OVER: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 """States without a transaction; Kafka 3.9 still tells when the last one began."""
 _ONGOING: Final = "Ongoing"

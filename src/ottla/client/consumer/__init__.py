@@ -2,9 +2,10 @@
 
 A consumer has two halves.  On its I/O thread, `core` holds what asks brokers: `fetcher` (records,
 ahead of the caller), `positioner` (where to read), `committer`, and a `membership`: `solo`,
-`classic_group` or `modern_group`.  In its caller's thread, `reading` takes records off the shelf
-and `turns` carries out what a rebalance asks.  Between them: `shelf` (chunks of records),
-`mailbox` (turns and errors), `Presence` (when the caller polled).
+`classic_group` or `modern_group`.  In its caller's thread are `reading` (what a caller may ask
+for), `taking` (waits for records, and takes them off the shelf) and `turns` (carries out what a
+rebalance asks).  Between the halves: `shelf` (chunks of records), `mailbox` (turns and errors),
+`Presence` (when the caller polled).
 
 Where to start: `consumer` and `asynchronous`, the two faces; then `reading`; then `core`.
 

@@ -3,10 +3,10 @@
 # ruff: noqa: ASYNC109, because both faces of a consumer have the same parameters
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
 
 from ottla.client.consumer.face import Face
 from ottla.client.consumer.plugs import RebalanceListener
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -154,13 +155,17 @@ class AsyncConsumer(Face[K, V]):
         await self._begin()
         reading = self._reading
         offsets = reading.progress.handed_out() if what is None else offsets_of(what)
-        return asyncio.ensure_future(self._driver.run_async(self._inquiries.commit(offsets)))
+
+        async def commit() -> None:  # made when it runs: it may be canceled before
+            await self._driver.run_async(self._inquiries.commit(offsets))
+
+        return asyncio.ensure_future(commit())
 
     async def committed(
         self, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; by default for what is assigned."""
-        return await self._ask(self._inquiries.committed(partitions))
+        return await self._ask(self._inquiries.committed, partitions)
 
     async def position(self, tp: TopicPartition, timeout: float = 60.0) -> int:
         """The offset of the next record of a partition."""
@@ -188,23 +193,23 @@ class AsyncConsumer(Face[K, V]):
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
-        return await self._ask(self._inquiries.beginning_offsets(partitions))
+        return await self._ask(self._inquiries.beginning_offsets, partitions)
 
     async def end_offsets(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """The offset after the last record of each partition that this consumer may see."""
-        return await self._ask(self._inquiries.end_offsets(partitions))
+        return await self._ask(self._inquiries.end_offsets, partitions)
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, datetime | int]
     ) -> dict[TopicPartition, int | None]:
         """The first offset from a moment on (or milliseconds since 1970); None if there is none."""
-        return await self._ask(self._inquiries.offsets_for_times(times))
+        return await self._ask(self._inquiries.offsets_for_times, times)
 
     async def lag(self) -> dict[TopicPartition, int]:
         """How many offsets each partition is behind its end, of those whose position is known."""
-        return await self._ask(self._inquiries.lag(self._reading.progress.handed_out()))
+        return await self._ask(self._inquiries.lag, self._reading.progress.handed_out())
 
     # Flow.
 
@@ -252,10 +257,12 @@ class AsyncConsumer(Face[K, V]):
     ) -> None:
         await self._leave(error)
 
-    async def _ask(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _ask(
+        self, ask: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         await self._begin()
         with self._reading.entered():
-            return await self._driver.run_async(work)
+            return await self._driver.run_async(ask(*args, **kwargs))
 
     async def _begin(self) -> None:
         """Carry out what the constructor was told."""

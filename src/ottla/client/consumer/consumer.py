@@ -1,9 +1,9 @@
 """`ottla.Consumer`: reads records, alone or as a member of a group, for programs that block."""
 
-from collections.abc import Collection, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
 
 from ottla.client.consumer.drive import drive
 from ottla.client.consumer.face import Face
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.client.consumer.reading import Place
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -171,7 +172,7 @@ class Consumer(Face[K, V]):
         self, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; by default for what is assigned."""
-        return self._ask(self._inquiries.committed(partitions))
+        return self._ask(self._inquiries.committed, partitions)
 
     def position(self, tp: TopicPartition, timeout: float = 60.0) -> int:
         """The offset of the next record of a partition."""
@@ -199,21 +200,21 @@ class Consumer(Face[K, V]):
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
-        return self._ask(self._inquiries.beginning_offsets(partitions))
+        return self._ask(self._inquiries.beginning_offsets, partitions)
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset after the last record of each partition that this consumer may see."""
-        return self._ask(self._inquiries.end_offsets(partitions))
+        return self._ask(self._inquiries.end_offsets, partitions)
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, datetime | int]
     ) -> dict[TopicPartition, int | None]:
         """The first offset from a moment on (or milliseconds since 1970); None if there is none."""
-        return self._ask(self._inquiries.offsets_for_times(times))
+        return self._ask(self._inquiries.offsets_for_times, times)
 
     def lag(self) -> dict[TopicPartition, int]:
         """How many offsets each partition is behind its end, of those whose position is known."""
-        return self._ask(self._inquiries.lag(self._reading.progress.handed_out()))
+        return self._ask(self._inquiries.lag, self._reading.progress.handed_out())
 
     # Flow.
 
@@ -265,10 +266,12 @@ class Consumer(Face[K, V]):
     ) -> None:
         drive(self._leave(error))
 
-    def _ask(self, work: Coroutine[Any, Any, T]) -> T:
+    def _ask(
+        self, ask: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         self._begin()
         with self._reading.entered():
-            return self._driver.run_blocking(work)
+            return self._driver.run_blocking(ask(*args, **kwargs))
 
     def _begin(self) -> None:
         """Carry out what the constructor was told."""

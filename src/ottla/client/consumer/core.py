@@ -48,10 +48,8 @@ class Core:
         self.lookups = Lookups(engine, is_committed_only=config.is_committed_only)
         self._bell = bell
         self._processed = processed
-        self._passed: dict[TopicPartition, OffsetAndMetadata] = {}
-        """What was processed and needs no commit any more: it, or one beyond it, was committed."""
         self._committing: list[dict[TopicPartition, OffsetAndMetadata]] = []
-        """The same of commits that are under way, in their order."""
+        """What needs no commit any more when those that are under way are done; in their order."""
         self._membership: Membership | None = None
         self._member_task: asyncio.Task[None] | None = None
         self._fetcher: Fetcher | None = None
@@ -212,7 +210,7 @@ class Core:
         self._committing.append(passed)
         try:
             await self._committer.commit(offsets, timeout_ms, waits=waits)
-            self._passed.update(passed)
+            self.shelf.note_passed(passed)
         finally:
             self._committing.remove(passed)
 
@@ -228,7 +226,7 @@ class Core:
         while True:
             await asyncio.sleep(max(self.config.auto_commit_interval_ms, 1) / 1000)
             assigned = self.shelf.assigned
-            passed = ChainMap(*reversed(self._committing), self._passed)
+            passed = ChainMap(*reversed(self._committing), self.shelf.passed())
             offsets = {
                 tp: at
                 for tp, at in self._processed().items()

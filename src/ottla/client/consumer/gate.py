@@ -38,7 +38,7 @@ class Gate:
             self._depth += 1
 
     def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0:
-                self._owner = None
+        # Only who is inside comes here, so it needs no lock: taking one could be interrupted.
+        self._depth -= 1
+        if self._depth == 0:
+            self._owner = None

@@ -31,7 +31,12 @@ class Goodbye(enum.Enum):
 
 
 class Presence:
-    """When the caller polled; written by his thread, read by ours."""
+    """When the caller polled; written by his thread, read by ours.
+
+    Between any two lines the other thread may look: so the end of a poll is noted before the poll
+    counts as over, and here they are read the other way round.  Who waited for longer than he may
+    stay away would else be late for a moment, and out of his group.
+    """
 
     def __init__(self) -> None:
         self.polled_at_ms: int | None = None
@@ -39,10 +44,10 @@ class Presence:
         self.is_polling = False
 
     def is_late(self, now_ms: int, interval_ms: int) -> bool:
+        if self.is_polling:
+            return False
         polled_at_ms = self.polled_at_ms
-        return (
-            not self.is_polling and polled_at_ms is not None and now_ms - polled_at_ms > interval_ms
-        )
+        return polled_at_ms is not None and now_ms - polled_at_ms > interval_ms
 
 
 class Membership:

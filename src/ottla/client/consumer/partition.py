@@ -36,6 +36,7 @@ class Partition:
         "is_paused",
         "need",
         "number",
+        "passed",
         "place",
         "question",
         "queued_bytes",
@@ -55,6 +56,8 @@ class Partition:
 
         Kept as a whole: all of them are asked for with each poll, and few have moved.
         """
+        self.passed: OffsetAndMetadata | None = None
+        """What was processed and needs no commit any more: it, or one beyond it, was committed."""
         self.told_offset = -1
         """Where the last batch that was handed out ended, or the last seek led."""
         self.need = Need.COMMITTED

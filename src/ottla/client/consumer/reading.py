@@ -1,13 +1,12 @@
 """The half of a consumer that lives in its caller's thread, or in his event loop.
 
-Written once for both, in terms of a `Caller`.  Here records are taken off the shelf and decoded,
+Written once for both, in terms of a `Caller`.  Here records are handed out (`Taking` gets them),
 turns of a rebalance are taken (`Turns`), and positions are moved.
 
 One caller at a time: a second one that comes while the first is inside gets `MisuseError`.  Only
 `stop` may be called from anywhere.
 """
 
-import logging
 import os
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -23,6 +22,7 @@ from ottla.client.consumer.plugs import RebalanceListener
 from ottla.client.consumer.progress import Cursor, Progress
 from ottla.client.consumer.shelf import rewound
 from ottla.client.consumer.subscription import Subscription
+from ottla.client.consumer.taking import Held, Taking, nothing
 from ottla.client.consumer.turns import Turns
 from ottla.client.records import (
     Batch,
@@ -30,7 +30,6 @@ from ottla.client.records import (
     Offsets,
     Serdes,
     Source,
-    Span,
     as_partitions,
     offsets_of,
 )
@@ -40,14 +39,10 @@ from ottla.model import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger(__name__)
-
-Spans = Mapping[TopicPartition, Span]
 Place = int | datetime | timedelta | Literal["beginning", "end", "committed"]
 
 ARROW_RECORDS: Final = 100_000
 """How many records an Arrow poll returns, if nobody says otherwise."""
-_CONSUMED: Final = "records-consumed-total"
 _WAKE_INTERVAL_MS: Final = 1_000
 _MAX_WAIT_S: Final = 3_600.0
 _ALIVE: Final["weakref.WeakSet[Reading]"] = weakref.WeakSet()
@@ -63,12 +58,13 @@ class Reading:
         self.caller = caller
         self.progress = progress
         self.turns = Turns(core, caller, progress, source)
+        self._taking = Taking(core, caller, self.turns, lambda: self.is_stopped)
         self._serdes = serdes
         self._source = source
         self._shelf = core.shelf
         self._gate = Gate(caller.who)
         self._woke_at_ms = 0
-        self._wake = self._refill = _nothing
+        self._wake: Callable[[], None] = nothing
         self.is_stopped = False
         _ALIVE.add(self)
 
@@ -83,7 +79,8 @@ class Reading:
 
         `check_home` raises in a forked process, which has no such thread.
         """
-        self._wake, self.turns.wake, self._refill = wake, wake, refill
+        self._wake = self.turns.wake = self._taking.wake = wake
+        self._taking.refill = refill
         self._gate.check_home = check_home
 
     # Reading.
@@ -91,49 +88,49 @@ class Reading:
     async def poll(self, timeout_s: float, max_records: int | None) -> Batch[Any, Any]:
         """Records, as soon as there are some; an empty batch if there are none in time."""
         limit = _limit(max_records, self.core.config.max_poll_records)
-        with self.entered():
-            await self._begin()
-            batch = await self._next_batch(self._deadline(timeout_s), limit)
+        held: Held = {}
+        try:
+            with self.entered():
+                await self._begin()
+                batch = await self._next_batch(self._deadline(timeout_s), limit, held)
+        except BaseException:
+            self._taking.give_back(held)
+            raise
         return Batch() if batch is None else batch
 
     async def poll_arrow(
         self, timeout_s: float, max_records: int | None, schema: "pa.Schema | None"
     ) -> "pa.RecordBatch | None":
         """As `poll`, as Arrow; None if there are no records in time."""
-        from ottla.client.consumer.arrow import arrow_batch
-
         limit = _limit(max_records, ARROW_RECORDS)
-        with self.entered():
-            await self._begin()
-            deadline_s = self._deadline(timeout_s)
-            while await self._something(deadline_s):
-                spans: Spans = {}
-                try:
-                    taken = self._shelf.take_batches(limit)
-                    spans = taken.spans
-                    self._tell_room()
-                    if taken.parts:
-                        rows = arrow_batch(taken, schema)
-                        self.core.engine.metrics.count(_CONSUMED, rows.num_rows)
-                        return self.turns.intercepted_arrow(rows)
-                except BaseException:
-                    self._give_back(spans)
-                    raise
-        return None
+        held: Held = {}
+        try:
+            with self.entered():
+                await self._begin()
+                return await self._taking.rows(self._deadline(timeout_s), limit, held, schema)
+        except BaseException:
+            self._taking.give_back(held)
+            raise
 
     async def next_cursor(self) -> Cursor | None:
         """What a loop over records goes on with; None when the consumer was stopped."""
         cursor = self.progress.cursor
         if cursor is not None and not (cursor.is_over or self.is_stopped):
             return cursor
-        with self.entered():
-            await self._begin()
-            while not self.is_stopped:
-                deadline_s = self._deadline(_MAX_WAIT_S)
-                batch = await self._next_batch(deadline_s, self.core.config.max_poll_records)
-                if batch is not None:
-                    self.progress.cursor = Cursor(batch)
-                    return self.progress.cursor
+        held: Held = {}
+        try:
+            with self.entered():
+                await self._begin()
+                limit = self.core.config.max_poll_records
+                while not self.is_stopped:
+                    batch = await self._next_batch(self._deadline(_MAX_WAIT_S), limit, held)
+                    if batch is not None:
+                        self.progress.cursor = cursor = Cursor(batch)
+                        held.clear()  # from now on the cursor has it, whatever becomes of this call
+                        return cursor
+        except BaseException:
+            self._taking.give_back(held)
+            raise
         return None
 
     def stop(self) -> None:
@@ -156,55 +153,12 @@ class Reading:
             self._woke_at_ms = now_ms
             self._wake()
 
-    async def _next_batch(self, deadline_s: float, limit: int) -> Batch[Any, Any] | None:
-        while await self._something(deadline_s):
-            spans: Spans = {}
-            try:
-                taken = self._shelf.take(limit)
-                spans = taken.spans
-                self._tell_room()
-                if taken.records:
-                    batch: Batch[Any, Any] = Batch(
-                        taken.records, spans, serdes=self._serdes, source=self._source
-                    )
-                    self.core.engine.metrics.count(_CONSUMED, len(taken.records))
-                    return self.turns.intercepted(batch)
-            except BaseException:
-                self._give_back(spans)
-                raise
-        return None
-
-    def _give_back(self, spans: Spans) -> None:
-        """An error, or an interrupt: what was taken from the shelf will not be seen."""
-        self._shelf.give_back(spans)
-        self._wake()
-
-    async def _something(self, deadline_s: float) -> bool:
-        """Wait for records, and take our turns meanwhile; False when time is up, or we stop."""
-        core, presence = self.core, self.core.presence
-        presence.is_polling = True
-        try:
-            while True:
-                if core.mailbox.has_letters:
-                    core.engine.check_open()
-                    await self.turns.take_all()
-                core.check()
-                if self.is_stopped:
-                    return False
-                if self._shelf.has_something:
-                    return True
-                left_s = deadline_s - self.caller.time_s()
-                if left_s <= 0:
-                    return False
-                await self.caller.listen(left_s)
-        finally:
-            presence.is_polling = False
-            presence.polled_at_ms = core.engine.now_ms()
-
-    def _tell_room(self) -> None:
-        if self._shelf.has_room:
-            self._shelf.has_room = False
-            self._refill()
+    async def _next_batch(
+        self, deadline_s: float, limit: int, held: Held
+    ) -> Batch[Any, Any] | None:
+        return await self._taking.batch(
+            deadline_s, limit, held, serdes=self._serdes, source=self._source
+        )
 
     def _deadline(self, timeout_s: float) -> float:
         return self.caller.time_s() + min(max(timeout_s, 0.0), _MAX_WAIT_S)
@@ -353,10 +307,6 @@ class Reading:
                 trouble = error
             await self.turns.give_up_all(commits=False)
         return trouble
-
-
-def _nothing() -> None:
-    """There is no I/O thread yet that could be woken."""
 
 
 def _limit(max_records: int | None, default: int) -> int:

@@ -84,6 +84,22 @@ class Shelf:
                 if (place := partition.place) is not None
             }
 
+    def passed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What needs no commit any more; forgotten with the partition that is given up."""
+        with self.lock:
+            return {
+                tp: partition.passed
+                for tp, partition in self._partitions.items()
+                if partition.passed is not None
+            }
+
+    def note_passed(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """These need no commit any more."""
+        with self.lock:
+            for tp, place in places.items():
+                if (partition := self._partitions.get(tp)) is not None:
+                    partition.passed = place
+
     def largest_lag(self) -> int:
         """How far the caller is behind, where he is most, as far as the last answers told."""
         with self.lock:

@@ -127,13 +127,15 @@ class Delivery:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[RecordMetadata] = loop.create_future()
         with self._lock:
-            if not self.is_done:
+            is_known = self.is_done
+            # A failure that is known before anybody asks is looked at later all the same.
+            if not is_known or self.error is not None:
                 waiters = self._waiters.get(loop)
                 if waiters is None:
                     waiters = self._waiters[loop] = _Waiters(self, loop)
                 waiters.waiting.append((index, timestamp_ms, future))
-                return future
-        self.tell(index, timestamp_ms, future)
+        if is_known:
+            self.tell(index, timestamp_ms, future)
         return future
 
     def tell(self, index: int, timestamp_ms: int, future: "asyncio.Future[RecordMetadata]") -> None:
@@ -197,13 +199,14 @@ class Delivery:
             futures, self._futures = self._futures, []
             callbacks, self._callbacks = self._callbacks, []
             listeners, self._listeners = self._listeners, []
+            loops = list(self._waiters.values())
         for sleeper in sleepers:
             sleeper.release()
         for future in futures:
             future.resolve()
         for index, timestamp_ms, callback in callbacks:
             self._call(index, timestamp_ms, callback)
-        for waiters in self._waiters.values():
+        for waiters in loops:
             waiters.wake()
         for listener in listeners:
             listener(self)
@@ -223,7 +226,9 @@ class Delivery:
         found: list[tuple[DeliveryError, int]] = []
         if self._is_all_seen:
             return found
-        for waiters in self._waiters.values():
+        with self._lock:
+            loops = list(self._waiters.values())
+        for waiters in loops:
             self._seen.update(waiters.seen())
         for told in self._outcomes:
             if told.error is not None:

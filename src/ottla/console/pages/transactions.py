@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ottla.client.admin.admin import AsyncAdmin
+from ottla.client.admin.transactions import UNENDED
 from ottla.console.errors import InputError
 from ottla.console.rendering import done, page
 from ottla.errors import NotFoundError, UnsupportedError
-from ottla.why.owners import UNENDED
 
 MAX_DESCRIBED = 200
 

@@ -1,8 +1,8 @@
 """Performs the steps of the protocol: the shell around `protocol`, on an engine of our clients.
 
-An engine, with its connections, is kept for as long as the Python process lives, which Spark uses
-for one batch after the other.  Nothing that counts is kept along with it: a process that was
-replaced finds all it needs in the decisions.
+Engines, with their connections, are kept by the Python process, which Spark uses for one batch
+after the other: for the sinks that it worked for last.  Nothing that counts is kept along with
+them: a process that was replaced finds all it needs in the decisions.
 """
 
 import os
@@ -54,11 +54,16 @@ DECISION_TIMEOUT_MS: Final = 60_000
 """How long a decision may be under way; then the broker drops it."""
 _NOBODY: Final = -1
 _VERSION_1_END: Final = 4
-_OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
-_MAX_KEPT: Final = 64
+MAX_KEPT: Final = 64
+"""For how many sinks a process keeps connections; more are kept only while they are at work."""
 _drivers: Final[dict[tuple[Any, ...], Driver]] = {}
 _kept: Final[dict[tuple[Names, Driver], Any]] = {}
 """The sinks that this process works for, the last one last."""
+
+
+def kept_drivers() -> list[Driver]:
+    """The engines that this process keeps."""
+    return list(_drivers.values())
 
 
 def close_kept() -> None:
@@ -77,6 +82,7 @@ class Brokers:
         self._engine = driver.engine
         self._journal = JournalFile(driver.engine, names.journal)
         self._is_owner = is_owner
+        self.is_at_work = False
 
     @classmethod
     def of(cls, client: Mapping[str, object], names: Names) -> Self:
@@ -92,12 +98,19 @@ class Brokers:
             driver = _drivers[key] = _driver(client)
         known = _kept.pop((names, driver), None) or cls(driver, names)
         _kept[names, driver] = known
-        if len(_kept) > _MAX_KEPT:
-            del _kept[next(iter(_kept))]
+        if len(_kept) > MAX_KEPT:
+            _let_go_of_oldest(known)
         return known
 
     def run(self, phase: str, steps: Steps[T]) -> T:
         """Perform steps until they are at their end; `phase` names them for ordered accidents."""
+        self.is_at_work = True
+        try:
+            return self._run(phase, steps)
+        finally:
+            self.is_at_work = False
+
+    def _run(self, phase: str, steps: Steps[T]) -> T:
         answer: Any = None
         trouble: SupersededError | None = None
         while True:
@@ -217,7 +230,7 @@ class Brokers:
 
     async def _open(self) -> tuple[Identity, ...]:
         caller = Caller(self._engine)
-        listed = await transactions.list_transactions(caller, states=_OPEN_STATES)
+        listed = await transactions.list_transactions(caller, states=transactions.UNENDED)
         ids = [
             entry.transactional_id
             for entry in listed
@@ -227,7 +240,7 @@ class Brokers:
         return tuple(
             Identity(told.transactional_id, told.producer_id, told.producer_epoch)
             for told in found
-            if told is not None and told.state in _OPEN_STATES
+            if told is not None and told.state in transactions.UNENDED
         )
 
     async def _writers(self, among: tuple[Identity, ...]) -> tuple[Identity, ...]:
@@ -294,6 +307,20 @@ class Brokers:
                 return False
             raise_for_code(answer.error_code, str(target))
         return True
+
+
+def _let_go_of_oldest(newest: Brokers) -> None:
+    """Forget the sink that was used longest ago; its connections, too, if they are only its."""
+    for sink, brokers in list(_kept.items()):
+        if brokers is newest or brokers.is_at_work:
+            continue
+        del _kept[sink]
+        driver = sink[1]
+        if all(other is not driver for _, other in _kept):
+            for key in [key for key, other in _drivers.items() if other is driver]:
+                del _drivers[key]
+            driver.close_blocking()
+        return
 
 
 def _known(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
