@@ -1,5 +1,7 @@
 """The commands against a real broker in this process, and against other people's clients."""
 
+import json
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +14,8 @@ from click.testing import Result
 
 from ottla.broker.embedded import Broker
 from ottla.cli import main as cli
-from tests.compat.cli_samples import PATIENCE_S, facts, ottla, refusing_port
+from tests.compat.cli_samples import PATIENCE_S, facts, ottla, refusing_port, spawn
+from tests.keeping import KEEPS
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 names = (f"topic-{number}" for number in count())
@@ -20,7 +23,7 @@ names = (f"topic-{number}" for number in count())
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(config={"num.partitions": 2}) as running:
+    with Broker(config={**KEEPS, "num.partitions": 2}) as running:
         yield running
 
 
@@ -123,8 +126,13 @@ def test_partitions_are_added_to_those_that_are_there(run: Run, topic: str) -> N
 
 
 def test_deleting_asks_first(run: Run, topic: str) -> None:
-    kept = run("topic", "delete", topic, stdin=b"n\n")
-    assert kept.exit_code == cli.INTERRUPTED
+    for answer in (b"n\n", b""):
+        kept = run("topic", "delete", topic, stdin=answer)
+        assert kept.exit_code == cli.UNEXPECTED
+        assert kept.stderr.splitlines()[-2:] == [
+            "error: nothing was done: nobody said yes",
+            "hint:  --yes says it beforehand",
+        ]
     assert described(run, topic)["name"] == topic
     assert run("topic", "delete", topic, stdin=b"y\n").exit_code == cli.OK
     assert run("topic", "delete", topic, "--yes").exit_code == 6
@@ -323,6 +331,23 @@ def test_a_bench_writes_what_it_says_and_reads_it_again(run: Run) -> None:
     assert wrote["records"] == read["records"] == raw["records"] == 2_500
     assert wrote["mb_per_s"] >= 0
     assert len(described(run, name)["partitions"]) == 3
+
+
+def test_a_bench_that_is_interrupted_shows_the_figures_so_far(
+    broker: Broker, run: Run, topic: str
+) -> None:
+    most = 10**9
+    options = ("-n", most, "--size", 10, "--topic", topic, "-o", "json")
+    with spawn("bench", "produce", *options, "-b", broker.bootstrap_servers) as bench:
+        try:
+            while not run("consume", topic, "-n", 1, "-f", "%o\\n").stdout:
+                assert bench.poll() is None, bench.communicate()
+            bench.send_signal(signal.SIGINT)
+            told, said = bench.communicate(timeout=PATIENCE_S)
+        finally:
+            bench.kill()
+    assert (bench.returncode, said) == (cli.OK, "")
+    assert json.loads(told)["records"] < most
 
 
 def test_nobody_listening_is_said_with_what_to_do() -> None:

@@ -16,6 +16,7 @@ from ottla.wire.messages.produce import (
 )
 from tests.compat.cli_samples import Run, facts
 from tests.kafka_cluster import until
+from tests.keeping import KEEPS
 from tests.raw_requests import ask
 
 TIMEOUT_S = 60
@@ -27,7 +28,8 @@ LOST_PRODUCER = 77_000
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """A broker that believes producers, so that a transaction can be lost."""
-    with Broker(config={"transaction.partition.verification.enable": False}) as running:
+    config = {**KEEPS, "transaction.partition.verification.enable": False}
+    with Broker(config=config) as running:
         yield running
 
 

@@ -29,6 +29,7 @@ from ottla.spark.sink.decisions import (
 from tests.broker.txn_wire import TxnWire
 from tests.broker.wire_client import WireClient
 from tests.compat.cli_samples import Run, facts
+from tests.keeping import KEEPS
 
 numbers = count()
 PATIENCE_S = 60
@@ -36,7 +37,7 @@ PATIENCE_S = 60
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(config={"transaction.two.phase.commit.enable": True}) as running:
+    with Broker(config={**KEEPS, "transaction.two.phase.commit.enable": True}) as running:
         yield running
 
 

@@ -37,9 +37,9 @@ def address(broker: Broker) -> Iterator[str]:
 
 
 @contextmanager
-def console_of(broker: Broker | TestBroker, *options: str) -> Iterator[str]:
+def console_of(broker: Broker | TestBroker) -> Iterator[str]:
     """A console in a process of its own, as users start it."""
-    arguments = ["console", "--port", "0", "-o", "json", "-b", broker.bootstrap_servers, *options]
+    arguments = ["console", "--port", "0", "-o", "json", "-b", broker.bootstrap_servers]
     started = subprocess.Popen(
         [sys.executable, "-m", "ottla", *arguments],
         stdout=subprocess.PIPE,
@@ -204,7 +204,7 @@ def test_the_overview_follows_the_cluster_without_a_reload(driver: Any) -> None:
 
 
 def test_a_page_says_that_the_broker_is_gone_and_goes_on_when_it_is_back(driver: Any) -> None:
-    with TestBroker() as broker, console_of(broker, "--timeout", "5") as address:
+    with TestBroker() as broker, console_of(broker) as address:
         broker.create_topic("topic-1")
         driver.get(address)
         wait_for_text(driver, "topic-1")
@@ -216,11 +216,36 @@ def test_a_page_says_that_the_broker_is_gone_and_goes_on_when_it_is_back(driver:
         driver.get("about:blank")  # it would complain that the console is gone
 
 
-def test_a_row_that_is_renewed_keeps_the_focus_and_still_asks_before_it_aborts(
+def test_a_page_that_gets_no_answer_gives_up_in_time_and_goes_on(
     driver: Any, address: str, broker: Broker, topic: str
 ) -> None:
+    driver.get(f"{address}/topics?find={topic}")
+    wait_for_text(driver, topic)
+    driver.execute_script(
+        """
+        const fetches = window.fetch, waits = window.setTimeout;
+        window.setTimeout = (act, ms) => waits(act, Math.min(ms, 1));  // time flies
+        window.fetch = (url, { signal }) => new Promise((_, reject) => {
+          window.fetch = fetches;
+          signal.addEventListener("abort", () => reject(signal.reason));
+        });
+        window.hangs = () => window.fetch !== fetches;
+        """
+    )
+    wait_until(driver, lambda page: not page.execute_script("return hangs()"))
+    driver.execute_script("window.setTimeout = (act, ms) => 0")  # and answers come in time
+    with ottla.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic(f"{topic}-after-it")
+    wait_for_text(driver, f"{topic}-after-it")
+
+
+@pytest.fixture
+def row_with_button(driver: Any, address: str, broker: Broker, topic: str) -> Iterator[Any]:
+    """The row of an open transaction, with the focus on its button; its age changes by itself.
+
+    An element inside may be another one when it is asked: tests press keys.
+    """
     from selenium.webdriver.common.by import By
-    from selenium.webdriver.support import expected_conditions as expected
 
     name = f"renewed-{topic}"
     producer = ottla.Producer(
@@ -231,15 +256,43 @@ def test_a_row_that_is_renewed_keeps_the_focus_and_still_asks_before_it_aborts(
         driver.get(f"{address}/transactions?find={name}")
         wait_for_text(driver, name)
         driver.execute_script("document.querySelector('#rows button').focus()")
-        before = driver.find_element(By.ID, "rows").text
-        wait_until(driver, lambda page: page.find_element(By.ID, "rows").text != before)  # its age
-
-        assert driver.switch_to.active_element.text == "Abort"
-        driver.switch_to.active_element.send_keys(" ")
-        wait_until(driver, expected.alert_is_present())
-        driver.switch_to.alert.dismiss()
-
+        yield driver.find_element(By.ID, "rows")
         producer.send(topic, b"it goes on").result()
+
+
+def dismiss_the_question(driver: Any) -> None:
+    from selenium.webdriver.support import expected_conditions as expected
+
+    wait_until(driver, expected.alert_is_present())
+    driver.switch_to.alert.dismiss()
+
+
+def test_a_row_that_is_renewed_keeps_the_focus_and_still_asks_before_it_aborts(
+    driver: Any, row_with_button: Any
+) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    before = row_with_button.text
+    wait_until(driver, lambda _: row_with_button.text != before)
+
+    ActionChains(driver).send_keys(" ").perform()
+    dismiss_the_question(driver)
+
+
+def test_a_button_that_is_held_while_samples_come_is_clicked_when_it_is_let_go(
+    driver: Any, row_with_button: Any
+) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    driver.execute_script(
+        "window.seen = 0; window.samples = new EventSource('/live');"
+        "samples.addEventListener('sample', () => { seen += 1; });"
+    )
+    ActionChains(driver).key_down(" ").perform()
+    wait_until(driver, lambda page: page.execute_script("return seen") > 2)
+    driver.execute_script("samples.close()")
+    ActionChains(driver).key_up(" ").perform()
+    dismiss_the_question(driver)
 
 
 def test_records_are_followed_as_they_are_written(

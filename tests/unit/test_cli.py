@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -14,6 +15,7 @@ from ottla import errors
 from ottla.cli import main as cli
 from ottla.cli.output import Output
 from ottla.errors import ErrorCode, OttlaError, exception_for
+from ottla.pipeline.state import STATE_VARIABLE
 
 
 def in_a_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -122,6 +124,21 @@ def test_a_traceback_is_for_those_who_ask(capsys: pytest.CaptureFixture[str]) ->
         _ = 1 // 0
     cli.report(caught.value, Output(verbose=True))
     assert capsys.readouterr().err.startswith("Traceback")
+
+
+def test_a_group_without_a_command_shows_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["topic"]) == cli.USAGE
+    shown = capsys.readouterr().err
+    assert shown.startswith("Usage: ottla topic")
+    assert "hint:" not in shown
+
+
+def test_a_pipeline_that_never_ran_is_not_found(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    assert cli.run(["pipeline", "status", "nope"]) == cli.EXIT_CODES[errors.NotFoundError]
+    assert capsys.readouterr().err == "error: no pipeline 'nope' ever ran here\n"
 
 
 def test_an_interrupt_exits_like_one() -> None:

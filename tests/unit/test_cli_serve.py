@@ -117,5 +117,27 @@ def test_an_unknown_setting_stops_before_anything_happens(
     assert not folder.exists()
 
 
+def test_a_data_directory_that_cannot_be_made_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write(tmp_path, "file", "") / "data"
+    assert cli.run(["serve", "--port", "0", "--data-dir", str(folder)]) == cli.UNEXPECTED
+    assert capsys.readouterr().err.splitlines() == [
+        f"error: {folder}: Not a directory",
+        "hint:  --data-dir names another folder, --port another port",
+    ]
+
+
+def test_an_address_of_another_machine_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--host", "192.0.2.1", "--port", "0", "--insecure"]  # an address for documentation
+    assert cli.run(["serve", *options, "--data-dir", str(tmp_path)]) == cli.UNEXPECTED
+    assert capsys.readouterr().err.splitlines() == [
+        "error: 192.0.2.1:0: Cannot assign requested address",
+        "hint:  --host takes a name or an address of this machine",
+    ]
+
+
 def test_an_ephemeral_broker_takes_no_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["serve", "--ephemeral", "--data-dir", "x"]) == cli.USAGE

@@ -31,7 +31,7 @@ def test_sizes_have_the_largest_unit_that_fits(value: float | None, text: str) -
         (timedelta(seconds=90), "90 s"),
         (600, "10 min"),
         (timedelta(hours=9), "9 h"),
-        (7 * 86_400, "7 d"),
+        (7 * 86_400, "7 days"),
     ],
 )
 def test_spans_are_as_precise_as_they_are_short(value: float | None, text: str) -> None:
@@ -48,7 +48,7 @@ def test_moments_are_in_utc_and_missing_ones_are_dashes() -> None:
 @pytest.mark.parametrize(
     ("config", "text"),
     [
-        ({"retention.ms": "604800000"}, "7 d"),
+        ({"retention.ms": "604800000"}, "7 days"),
         ({"cleanup.policy": "compact", "retention.ms": "604800000"}, "compact"),
         ({"cleanup.policy": "compact,delete", "retention.ms": "7200000"}, "compact, 2 h"),
         ({"cleanup.policy": "delete", "retention.ms": "-1"}, "for ever"),

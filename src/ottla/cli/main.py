@@ -122,6 +122,9 @@ def report(error: BaseException, output: Output) -> int:
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return _say("interrupted", "", INTERRUPTED)
     if isinstance(error, click.UsageError):
+        if error.ctx is not None and error.message == error.ctx.get_help():
+            click.echo(error.message, err=True)  # a group without a command: that is no mistake
+            return USAGE
         return _say(error.format_message(), _usage_hint(error), USAGE)
     if output.verbose:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
@@ -135,6 +138,8 @@ def exit_code(error: OttlaError) -> int:
     """The exit code of the first kind of failure that `error` is."""
     if isinstance(error, DeliveryError):
         error = error.cause
+    if isinstance(error, LookupError):  # a pipeline is nothing that a broker knows of
+        return EXIT_CODES[NotFoundError]
     return next((n for kind, n in EXIT_CODES.items() if isinstance(error, kind)), UNEXPECTED)
 
 

@@ -15,8 +15,13 @@ from ottla.cli.saying import InUseError as InUseError
 from ottla.cli.saying import Output as Output
 from ottla.cli.saying import PartialError as PartialError
 from ottla.cli.saying import table as table
+from ottla.errors import OttlaError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class UnconfirmedError(OttlaError):
+    """Somebody was asked, and did not say yes."""
 
 
 def verbose_option(command: Command) -> Command:
@@ -42,6 +47,25 @@ def format_option(command: Command) -> Command:
         callback=_note_format,
         help="Text for people, or one JSON object a line.",
     )(command)
+
+
+def confirm(question: str) -> None:
+    """Ask before something that cannot be undone; for commands with `--yes`.
+
+    Raises:
+        UnconfirmedError: The answer is no, or there is nobody to answer.
+    """
+    try:
+        is_wanted = click.confirm(question, err=True)
+    except click.Abort as error:
+        if not isinstance(error.__context__, EOFError):
+            raise
+        click.echo(err=True)  # the question stands in an open line
+        is_wanted = False
+    if not is_wanted:
+        refusal = UnconfirmedError("nothing was done: nobody said yes")
+        refusal.add_note("--yes says it beforehand")
+        raise refusal
 
 
 def _note_verbose(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:

@@ -162,6 +162,8 @@ def _source(
         yield iter([given]), Progress()
         return
     if path is None:
+        if sys.stdin.isatty():
+            click.echo("each line becomes a record; Ctrl-D ends", err=True)
         yield read_lines(sys.stdin.buffer), Progress()
         return
     is_watched = sys.stderr.isatty()

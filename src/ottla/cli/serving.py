@@ -279,18 +279,22 @@ async def _start(config: "BrokerConfig") -> tuple["Server", "Opened"]:
 
 def _unable(error: OSError, config: "BrokerConfig") -> OttlaError:
     """An error of the operating system, with what to do about it."""
+    from socket import gaierror
+
     where = f"{config.listener.host}:{config.listener.port}"
+    if isinstance(error, gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        failure: OttlaError = BrokerFailedError(f"{error.filename or where}: {error.strerror}")
+        failure.add_note("--host takes a name or an address of this machine")
+        return failure
     match error.errno:
         case errno.EADDRINUSE:
-            failure: OttlaError = InUseError(
-                f"another program listens on {error.filename or where}"
-            )
+            failure = InUseError(f"another program listens on {error.filename or where}")
             option = "--metrics-port" if error.filename else "--port"
             failure.add_note(f"{option} takes another port, and 0 any that is free")
         case errno.EWOULDBLOCK:
             failure = InUseError(f"{config.data_dir}: {error.strerror}")
             failure.add_note("stop the other broker, or give this one another --data-dir")
-        case errno.EACCES | errno.EPERM:
+        case errno.EACCES | errno.EPERM | errno.ENOENT | errno.ENOTDIR | errno.EROFS:
             failure = BrokerFailedError(f"{error.filename or where}: {error.strerror}")
             failure.add_note("--data-dir names another folder, --port another port")
         case _:

@@ -9,6 +9,7 @@ import os
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from ottla.client.admin.admin import Admin
 from ottla.client.consumer.consumer import Consumer
@@ -34,25 +35,62 @@ OLDEST_LOOK_MS: Final = 120_000
 Findings = list[Finding]
 
 
+class OncePerSample:
+    """What is found out once for each thing and sample, whoever asks; no thing waits for another.
+
+    Threads find it out; all else is for one event loop.
+    """
+
+    def __init__(self, sample_count: Callable[[], int]) -> None:
+        self._sample_count = sample_count
+        self._looking: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        """One for each thing, for as long as somebody has it or waits for it."""
+        self._kept: OrderedDict[tuple[str, str], tuple[int, Findings]] = OrderedDict()
+        """What was found with which sample; what was not asked for longest goes first."""
+
+    async def find(self, kind: str, name: str, why: Callable[[str], Findings]) -> Findings:
+        """What `why` says of `name`, if it was not asked since the last sample."""
+        count, key = self._sample_count(), (kind, name)
+        lock = self._looking.setdefault(key, asyncio.Lock())
+        async with lock:
+            kept = self._kept.get(key)
+            if kept is None or kept[0] < count:
+                try:
+                    found = await asyncio.to_thread(why, name)
+                except OttlaError as error:  # what else the page has is still of use
+                    found = [Finding(code="not_seen", text=f"It could not be looked at: {error}.")]
+                kept = self._kept[key] = count, found
+            self._kept.move_to_end(key)
+            if len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        return kept[1]
+
+
 class Advisor:
-    """Says why, once for each thing and sample, whoever asks."""
+    """Says why, for all who look."""
 
     def __init__(self, settings: ConsoleSettings, sample_count: Callable[[], int]) -> None:
         self._settings = settings
-        self._sample_count = sample_count
         self._admin = Admin(settings.bootstrap_servers, **settings.client_options)
         self._access = Access(
             admin=self._admin, committed_reader=self._committed_reader, timeout_s=settings.timeout_s
         )
-        self._looking = asyncio.Lock()
-        self._kept: OrderedDict[tuple[str, str], tuple[int, Findings]] = OrderedDict()
-        """What was found with which sample; what was not asked for longest goes first."""
+        self._once = OncePerSample(sample_count).find
         self._looks: OrderedDict[str, deque[Sight]] = OrderedDict()
         """By group, the looks of the last seconds, with one that is older."""
 
     async def group(self, group_id: str) -> Findings:
         """Why a group is where it is."""
-        return await self._once("group", group_id, self._why_group)
+        looks = self._looks.setdefault(group_id, deque())
+        self._looks.move_to_end(group_id)
+        if len(self._looks) > MAX_KEPT:
+            self._looks.popitem(last=False)
+
+        def why(it: str) -> Findings:
+            now = look(self._admin, it, with_bounds=True)
+            return why_group(earlier_look(looks, now), now)
+
+        return await self._once("group", group_id, why)
 
     async def topic(self, name: str) -> Findings:
         """What holds a topic up."""
@@ -78,29 +116,6 @@ class Advisor:
     async def close(self) -> None:
         """Let the client go."""
         await asyncio.to_thread(self._admin.close)
-
-    async def _once(self, kind: str, name: str, why: Callable[[str], Findings]) -> Findings:
-        count = self._sample_count()
-        async with self._looking:
-            kept = self._kept.get((kind, name))
-            if kept is None or kept[0] < count:
-                try:
-                    found = await asyncio.to_thread(why, name)
-                except OttlaError as error:  # what else the page has is still of use
-                    found = [Finding(code="not_seen", text=f"It could not be looked at: {error}.")]
-                kept = self._kept[kind, name] = count, found
-            self._kept.move_to_end((kind, name))
-            if len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
-        return kept[1]
-
-    def _why_group(self, group_id: str) -> Findings:
-        now = look(self._admin, group_id, with_bounds=True)
-        looks = self._looks.setdefault(group_id, deque())
-        self._looks.move_to_end(group_id)
-        if len(self._looks) > MAX_KEPT:
-            self._looks.popitem(last=False)
-        return why_group(earlier_look(looks, now), now)
 
     def _committed_reader(self) -> Consumer[Any, Any]:
         servers = self._settings.bootstrap_servers

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from ottla.quantities import human_size
+from ottla.quantities import about, human_size
 
 NOTHING: Final = "\N{EN DASH}"
 
@@ -23,21 +23,11 @@ def size(value: float | None) -> str:
 
 
 def span(value: timedelta | float | None) -> str:
-    """Seconds, or a timedelta -> "12 ms", "0.3 s", "4 min", "9 h", "2 d"."""
+    """Seconds, or a timedelta -> "12 ms", "0.3 s", "4 min", "9 h", "2 days"."""
     if value is None:
         return NOTHING
-    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
-    if 0 < seconds < 0.1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 2 * 3600:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 2 * 86_400:
-        return f"{seconds / 3600:.0f} h"
-    return f"{seconds / 86_400:.0f} d"
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    return about(round(seconds * 1000))
 
 
 def moment(value: datetime | int | None) -> str:

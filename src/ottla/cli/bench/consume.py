@@ -1,6 +1,7 @@
 """`ottla bench consume`."""
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -29,7 +30,8 @@ def command(
 ) -> None:
     """Read a topic as fast as it goes.
 
-    From its first record to what is its last one now; `ottla bench produce` fills a topic.
+    From its first record to what is its last one now; `ottla bench produce` fills a topic.  Ctrl-C
+    ends it early, with the figures so far.
 
     \b
     Examples:
@@ -47,12 +49,13 @@ def command(
     ):
         meter = Meter("consume (raw)" if raw else "consume", line)
         consumer.assign({key: starts[key] for key in wanted})
-        for batch in batches_until(wanted, consumer, connection.timeout_s):
-            meter.count(len(batch), 0 if raw else _value_bytes(batch))
-            if raw:
-                meter.size_bytes = int(consumer.metrics()["bytes-consumed-total"])
-            if records is not None and meter.record_count >= records:
-                break
+        with suppress(KeyboardInterrupt):
+            for batch in batches_until(wanted, consumer, connection.timeout_s):
+                meter.count(len(batch), 0 if raw else _value_bytes(batch))
+                if raw:
+                    meter.size_bytes = int(consumer.metrics()["bytes-consumed-total"])
+                if records is not None and meter.record_count >= records:
+                    break
         meter.tell(output)
 
 

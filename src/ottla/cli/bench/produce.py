@@ -3,6 +3,7 @@
 import random
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 import click
@@ -54,7 +55,8 @@ def command(
 ) -> None:
     """Write records as fast as it goes.
 
-    The topic stays, for `ottla bench consume`; `ottla topic delete` removes it.
+    Ctrl-C ends it early, with the figures so far.  The topic stays, for `ottla bench consume`;
+    `ottla topic delete` removes it.
 
     \b
     Examples:
@@ -77,9 +79,10 @@ def command(
     ):
         producer.partitions_for(topic)
         meter = Meter(f"produce (acks={acks})", line)
-        for first in range(0, records, GROUP):
-            group = values[: records - first]
-            producer.send_many(topic, group)
-            meter.count(len(group), size * len(group))
+        with suppress(KeyboardInterrupt):
+            for first in range(0, records, GROUP):
+                group = values[: records - first]
+                producer.send_many(topic, group)
+                meter.count(len(group), size * len(group))
         producer.flush()
         meter.tell(output)

@@ -4,7 +4,7 @@ import click
 
 from ottla.cli.completion_names import groups
 from ottla.cli.connection import Connection, connection_options
-from ottla.cli.output import Output, format_option, verbose_option
+from ottla.cli.output import Output, confirm, format_option, verbose_option
 
 
 @click.command("delete")
@@ -23,7 +23,7 @@ def command(output: Output, names: tuple[str, ...], yes: bool, connection: Conne
       ottla group delete kitchen billing --yes
     """
     if not yes:
-        click.confirm(f"Forget {', '.join(names)} and all its offsets?", abort=True, err=True)
+        confirm(f"Forget {', '.join(names)} and all its offsets?")
     with connection.admin() as admin:
         for name in names:
             admin.delete_group(name)

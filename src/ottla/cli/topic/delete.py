@@ -4,7 +4,7 @@ import click
 
 from ottla.cli.completion_names import topics
 from ottla.cli.connection import Connection, connection_options
-from ottla.cli.output import Output, format_option, verbose_option
+from ottla.cli.output import Output, confirm, format_option, verbose_option
 from ottla.errors import UnknownTopicError
 
 
@@ -27,7 +27,7 @@ def command(
       ottla topic delete orders payments --yes --if-exists
     """
     if not yes:
-        click.confirm(f"Delete {', '.join(names)} and everything in it?", abort=True, err=True)
+        confirm(f"Delete {', '.join(names)} and everything in it?")
     with connection.admin() as admin:
         for name in names:
             try:

@@ -6,7 +6,7 @@ import click
 
 from ottla.cli.completion_names import transactional_ids
 from ottla.cli.connection import Connection, connection_options
-from ottla.cli.output import InUseError, Output, format_option, verbose_option
+from ottla.cli.output import InUseError, Output, confirm, format_option, verbose_option
 from ottla.errors import ErrorCode, NotFoundError
 from ottla.why.owners import open_transactions, owner_of
 
@@ -50,7 +50,7 @@ def command(
         raise click.UsageError("name an ID, or all of --topic, --partition and --producer-id")
     what = f"transactional id {name}" if name else f"producer {producer_id} in {topic}-{partition}"
     if not yes:
-        click.confirm(f"Abort what {what} has open?", abort=True, err=True)
+        confirm(f"Abort what {what} has open?")
     with connection.admin() as admin:
         if name is not None:
             _abort_known(admin, name)

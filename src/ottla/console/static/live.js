@@ -5,7 +5,9 @@
   const dot = document.getElementById("dot");
   const tail = document.getElementById("tail");
 
-  const leaving = new AbortController();
+  // The console answers in time, even if a cluster does not: whoever hears nothing asks anew.
+  const PATIENCE_MS = 60000;
+  let asking = null;
 
   // First of all who listen, and for forms that come with a renewed part, too.
   document.addEventListener("submit", (event) => {
@@ -13,10 +15,12 @@
     if (question && !window.confirm(question)) event.preventDefault();
   }, true);
 
-  // Whoever marks something to copy it, or walks with the keyboard, is not disturbed.
-  function isMarked(part) {
+  // Whoever marks something to copy it, presses a button, or walks with the keyboard, is not
+  // disturbed.  What is pressed must be the same when it is let go: else nothing was clicked.
+  function isInUse(part) {
     const marked = document.getSelection();
-    return marked && !marked.isCollapsed && part.contains(marked.anchorNode);
+    const isMarked = marked && !marked.isCollapsed && part.contains(marked.anchorNode);
+    return isMarked || part.querySelector(":active") !== null;
   }
 
   function renew(part, other) {
@@ -29,12 +33,20 @@
     if (again) again.focus({ preventScroll: true });
   }
 
+  async function fetched() {
+    asking = new AbortController();
+    const alarm = setTimeout(() => asking.abort(), PATIENCE_MS);
+    try {
+      const headers = { Accept: "text/html" };
+      const answer = await fetch(location.href, { headers, signal: asking.signal });
+      return [answer, new DOMParser().parseFromString(await answer.text(), "text/html")];
+    } finally {
+      clearTimeout(alarm);
+    }
+  }
+
   async function refresh() {
-    const answer = await fetch(location.href, {
-      headers: { Accept: "text/html" },
-      signal: leaving.signal,
-    });
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const [answer, fresh] = await fetched();
     if (dot) dot.classList.toggle("on", answer.ok);
     if (!answer.ok) {
       // What is shown stays, and above it why it is not renewed.
@@ -45,7 +57,7 @@
     }
     for (const part of document.querySelectorAll("[data-live]")) {
       const other = fresh.getElementById(part.id);
-      if (other && other.innerHTML !== part.innerHTML && !isMarked(part)) renew(part, other);
+      if (other && other.innerHTML !== part.innerHTML && !isInUse(part)) renew(part, other);
     }
   }
 
@@ -56,7 +68,9 @@
     events.addEventListener("sample", () => {
       if (document.hidden || isRefreshing) return;
       isRefreshing = true;
-      refresh().catch(() => {}).finally(() => { isRefreshing = false; });
+      refresh()
+        .catch(() => dot && dot.classList.remove("on"))
+        .finally(() => { isRefreshing = false; });
     });
     events.onopen = () => dot && dot.classList.add("on");
     events.onerror = () => dot && dot.classList.remove("on");
@@ -65,7 +79,7 @@
     document.addEventListener("submit", (event) => {
       if (event.defaultPrevented) return;
       events.close();
-      leaving.abort();
+      if (asking) asking.abort();
     });
   }
 
