@@ -97,7 +97,7 @@ def _in_page_cache() -> Iterator[Row]:
             ("until another one has it, under load", HANDED_OVER),
         ):
             topic = f"{work.topic}-under-load"
-            loaded = replace(work, topic=topic, count=500, beside_a_second=BESIDE_A_SECOND)
+            loaded = replace(work, topic=topic, beside_a_second=BESIDE_A_SECOND)
             yield from _trips(pair, title, loaded)
         ours, theirs = ([resident_bytes(rival.pid) / 1e6] for rival in pair)
         yield single("memory after all of that, MB", ours, theirs)
