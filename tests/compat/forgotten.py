@@ -17,7 +17,8 @@ class ClosesItself(socket.socket):
     """One that may be forgotten."""
 
     def __del__(self) -> None:
-        self.close()
+        if self.fileno() >= 0:  # it may never have been made
+            self.close()
 
 
 def _new_socket(_: Any, family: int, kind: int, protocol: int) -> socket.socket:

@@ -37,6 +37,7 @@ AT_ONCE = 7
 """How many records are taken with one call."""
 
 Place = tuple[ottla.TopicPartition, int]
+Deserializer = Callable[[bytes | None], bytes | None]
 Reads = Callable[["ottla.Consumer[Any, Any]", "InterruptAt"], list[Place]]
 
 
@@ -199,9 +200,16 @@ def test_an_interrupt_at_any_line_of_a_transactions_beginning_leaves_none_open(
     pytest.fail("the call never came to its end")
 
 
-@pytest.mark.parametrize("reads", [by_poll, by_poll_arrow, by_loop])
+def as_it_is(value: bytes | None) -> bytes | None:
+    return value
+
+
+@pytest.mark.parametrize(
+    ("reads", "deserializer"),
+    [(by_poll, None), (by_poll_arrow, None), (by_loop, None), (by_loop, as_it_is)],
+)
 def test_an_interrupt_at_any_call_of_a_poll_loses_no_record(
-    broker: Broker, topic: str, reads: Reads
+    broker: Broker, topic: str, reads: Reads, deserializer: Deserializer | None
 ) -> None:
     places = [ottla.TopicPartition(topic, number) for number in range(2)]
     with ottla.Admin(broker.bootstrap_servers) as admin:
@@ -213,7 +221,10 @@ def test_an_interrupt_at_any_call_of_a_poll_loses_no_record(
     with (
         warnings.catch_warnings(),
         ottla.Consumer(
-            bootstrap_servers=servers, fetch_max_wait_ms=1, max_poll_records=AT_ONCE
+            bootstrap_servers=servers,
+            fetch_max_wait_ms=1,
+            max_poll_records=AT_ONCE,
+            value_deserializer=deserializer,
         ) as consumer,
     ):
         warnings.simplefilter("ignore")  # those of coroutines that could not begin

@@ -130,9 +130,9 @@ class Owner:
         while not compaction.is_done:
             for file in compaction.step():
                 file.sync()
+            for path in compaction.take_replaced():
+                self.disk.remove(path)
         write_offsets(self.disk, CLEANED_OFFSETS, {KEY: compaction.cleaned_offset})
-        for path in compaction.take_replaced():
-            self.disk.remove(path)
 
 
 def workload(owner: Owner) -> None:

@@ -168,11 +168,28 @@ def test_a_full_disk_without_room_for_a_new_segment_keeps_the_last_one_and_frees
 
     assert [segment.base_offset for segment in log.segments] == [8]
     assert (log.start_offset, log.next_offset) == (10, 10)
-    assert "the disk is full" in caplog.text
+    assert "none can be begun" in caplog.text
     assert keep(log, NOW_MS + 2 * DAY_MS), "it is tried again"
     log.remove_old_segments(NOW_MS)
     assert [segment.base_offset for segment in log.segments] == [10]
     assert [name for name in disk.names("orders-0") if not name.startswith("0" * 18 + "10")] == []
+
+
+def test_a_last_segment_that_is_damaged_is_kept_and_the_others_go(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = SimDisk()
+    filled_log(disk, retention_ms=DAY_MS).close()
+    disk.open(f"orders-0/{8:020d}.txnindex", create=True).write(0, b"damaged")
+    config = log_config(retention_ms=DAY_MS)
+    log = Log.open(disk, "orders-0", config, now_ms=NOW_MS, was_clean=True)
+    assert keep(log, NOW_MS + 2 * DAY_MS)
+
+    paths = log.delete_old_segments(NOW_MS)
+
+    assert any(f"{0:020d}.log" in path for path in paths)
+    assert [segment.base_offset for segment in log.segments] == [8]
+    assert "it is damaged" in caplog.text
 
 
 def test_what_is_not_yet_visible_is_kept() -> None:

@@ -10,6 +10,8 @@ import pytest
 from ottla.runtime.disk import LARGE_BYTES
 from ottla.runtime.syncing import DiskThreads
 
+SPEAKER = "ottla.runtime.syncing"
+
 
 def run_without_descriptors(tmp_path: Path, *acts: str) -> list[str]:
     """What a program prints that opens a disk with a folder `f`, and then takes all descriptors."""
@@ -48,6 +50,9 @@ def printed_by(script: str, folder: Path) -> list[str]:
 def test_a_folder_is_synced_although_connections_have_all_descriptors(tmp_path: Path) -> None:
     printed = run_without_descriptors(
         tmp_path,
+        "await disk.sync_files([Folder(disk, 'gone')])",
+        "try: os.dup(0)",
+        "except OSError: print('a spare one is kept')",
         "for _ in range(3):",  # what is left at the end of one is there for the next
         "    await disk.sync_files([Folder(disk, 'f'), Folder(disk, '')])",
         "await disk.sync_files([Folder(disk, 'gone')])",
@@ -55,7 +60,7 @@ def test_a_folder_is_synced_although_connections_have_all_descriptors(tmp_path: 
         "disk.sync_folder('')",
         "print('synced')",
     )
-    assert printed == ["synced"]
+    assert printed == ["a spare one is kept", "synced"]
 
 
 def test_a_folder_that_gets_no_descriptor_is_given_up_after_a_while(tmp_path: Path) -> None:
@@ -143,6 +148,5 @@ def test_without_a_thread_the_disk_is_waited_for_all_the_same(
     asyncio.run(run())
     threads.stop()
     assert synced == [1, 2, 3, 1, 2, 3]
-    assert [record.getMessage() for record in caplog.records] == [
-        "a thread for the disk is missing: name=test can't start new thread"
-    ]
+    told = [record.getMessage() for record in caplog.records if record.name == SPEAKER]
+    assert told == ["a thread for the disk is missing: name=test can't start new thread"]

@@ -155,9 +155,10 @@ class Storage:
         """Remove the folders of deleted topics, one file after the other."""
         while self._doomed:
             folder = self._doomed[0]
-            for name in self._disk.names(folder):
-                await self._disk.remove_aside(f"{folder}/{name}")
-            self._disk.remove_folder(folder)
+            with suppress(FileNotFoundError):  # somebody else was quicker
+                for name in self._disk.names(folder):
+                    await self._disk.remove_aside(f"{folder}/{name}")
+                self._disk.remove_folder(folder)
             self._doomed.remove(folder)  # not before: it may have to be tried again
 
     def checkpoint(self) -> None:

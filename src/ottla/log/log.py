@@ -24,7 +24,7 @@ from ottla.log.recovery import Checkpoint, recover
 from ottla.log.rolling import has_room_for
 from ottla.log.segment import Segment
 from ottla.log.view import LogView
-from ottla.ports import NO_ROOM, Disk, File, Folder
+from ottla.ports import MAY_PASS, Disk, File, Folder
 from ottla.records.batch import NO_PRODUCER_ID, Batch
 
 log = logging.getLogger(__name__)
@@ -225,15 +225,21 @@ class Log(LogView):
         ]
 
     def _rolls_over_the_last(self, now_ms: int) -> bool:
-        """Begin a new segment if no record is left in the last one, and there is room for it."""
+        """Begin a new segment if no record is left in the last one, and if that can be.
+
+        What was taken out of the log before goes all the same, whatever is wrong here.
+        """
         if self.start_offset < self.next_offset:
             return False
         try:
             self.roll(now_ms)
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in MAY_PASS:
                 raise
-            log.warning("last segment kept, the disk is full: folder=%s %s", self.folder, error)
+            log.warning("last segment kept, none can be begun: folder=%s %s", self.folder, error)
+            return False
+        except StorageError as error:
+            log.error("last segment kept, it is damaged: folder=%s %s", self.folder, error)
             return False
         return True
 

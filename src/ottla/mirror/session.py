@@ -99,7 +99,8 @@ class Session:
                 self._find_lost(error, consumer, producer)
             self._watcher.watch(self.progress())
         self._note_lags(consumer)
-        self._bring_groups(wait_s=self._settings.timeout_s if self._settings.is_once else SETTLE_S)
+        is_patient = self._settings.is_once and not self._watcher.stopping.is_set()
+        self._bring_groups(wait_s=self._settings.timeout_s if is_patient else SETTLE_S)
         self._watcher.watch(self.progress())
         return True
 

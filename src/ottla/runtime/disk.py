@@ -132,11 +132,11 @@ class RealDisk:
         Without one the loop waits.  A disk must be freed although connections have them all.
         """
         absolute = self._absolute(path)
-        status = os.stat(absolute)
+        status = os.lstat(absolute)
         if status.st_nlink > 1 or status.st_size < LARGE_BYTES:
             return None
         with suppress(OSError):
-            return self._open_files.descriptor_at(absolute, os.O_RDONLY)
+            return os.open(absolute, os.O_RDONLY)
         return None
 
     def sync_folder(self, path: str) -> None:

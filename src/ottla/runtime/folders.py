@@ -26,6 +26,7 @@ class FolderSyncs:
 
     def __init__(self, root: str, *, patience_ms: int = PATIENCE_MS) -> None:
         self._patience_ms = patience_ms
+        self._root = root
         self._lock = threading.Lock()
         self._keeps_spare = True
         self._spare: int | None = open_folder(root)
@@ -35,8 +36,12 @@ class FolderSyncs:
 
         One that is gone by now was deleted, and nobody misses what was in it.
         """
-        with suppress(FileNotFoundError):
-            self._finish(self._descriptor_of(folder))
+        try:
+            descriptor = self._descriptor_of(folder)
+        except FileNotFoundError:
+            self._renew_spare()
+            return
+        self._finish(descriptor)
 
     def sync_at_once(self, opened: Callable[[], int]) -> None:
         """The same without waiting for a descriptor: `opened` gives that of the folder."""
@@ -73,6 +78,12 @@ class FolderSyncs:
             return False
         os.close(spare)
         return True
+
+    def _renew_spare(self) -> None:
+        """Have one again, although the folder it was given up for was not there."""
+        if self._spare is None:
+            with suppress(OSError):
+                self._put_back(open_folder(self._root))
 
     def _finish(self, descriptor: int) -> None:
         """Sync a folder, and be done with its descriptor."""

@@ -74,7 +74,15 @@ class Consumer(Face[K, V]):
             read = cursor.read
             for record in cursor.rest:
                 cursor.given_count += 1
-                yield record if read is None else read(record)
+                try:
+                    given = record if read is None else read(record)
+                except Exception:
+                    raise  # it cannot be read: the next call goes on behind it
+                except BaseException:  # an interrupt: nobody has seen it
+                    cursor.given_count -= 1
+                    reading.put_back(lambda tp: True)
+                    raise
+                yield given
                 if reading.is_stopped:
                     reading.put_back(lambda tp: True)
 

@@ -79,13 +79,13 @@ class Taking:
         while await self._something(deadline_s):
             try:
                 taken = take(limit)
+                held.update(taken.spans)
+                if self._shelf.has_room:
+                    self._shelf.has_room = False
+                    self.refill()
             except BaseException:
-                self.wake()  # what stood in the way is gone, or was put back
+                self.wake()  # what stood in the way is gone, or was put back; or there is room
                 raise
-            held.update(taken.spans)
-            if self._shelf.has_room:
-                self._shelf.has_room = False
-                self.refill()
             if taken.spans:
                 return taken
         return None
@@ -109,5 +109,7 @@ class Taking:
                     return False
                 await self._caller.listen(left_s)
         finally:
-            presence.polled_at_ms = core.engine.now_ms()
-            presence.is_polling = False
+            try:
+                presence.polled_at_ms = core.engine.now_ms()
+            finally:  # an interrupt may strike in there
+                presence.is_polling = False
