@@ -233,13 +233,10 @@ class Log(LogView):
             return False
         try:
             self.roll(now_ms)
-        except OSError as error:
-            if error.errno not in MAY_PASS:
+        except (OSError, StorageError) as error:
+            if isinstance(error, OSError) and error.errno not in MAY_PASS:
                 raise
             log.warning("last segment kept, none can be begun: folder=%s %s", self.folder, error)
-            return False
-        except StorageError as error:
-            log.error("last segment kept, it is damaged: folder=%s %s", self.folder, error)
             return False
         return True
 
