@@ -157,7 +157,8 @@ class Storage:
             folder = self._doomed[0]
             with suppress(FileNotFoundError):  # somebody else was quicker
                 for name in self._disk.names(folder):
-                    await self._disk.remove_aside(f"{folder}/{name}")
+                    with suppress(FileNotFoundError):
+                        await self._disk.remove_aside(f"{folder}/{name}")
                 self._disk.remove_folder(folder)
             self._doomed.remove(folder)  # not before: it may have to be tried again
 

@@ -138,7 +138,7 @@ def exit_code(error: OttlaError) -> int:
     """The exit code of the first kind of failure that `error` is."""
     if isinstance(error, DeliveryError):
         error = error.cause
-    if isinstance(error, LookupError):  # a pipeline is nothing that a broker knows of
+    if isinstance(error, LookupError):  # what a pipeline misses, though no broker said so
         return EXIT_CODES[NotFoundError]
     return next((n for kind, n in EXIT_CODES.items() if isinstance(error, kind)), UNEXPECTED)
 
