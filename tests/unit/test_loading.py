@@ -111,6 +111,37 @@ def test_what_is_there_already_is_not_waited_for() -> None:
     asyncio.run(load(["asyncio", "sys"], lambda: pytest.fail("nobody need be asked")))
 
 
+CROWDED = """
+import asyncio, os, random, resource, sys
+
+from ottla.cli.serving import load_the_rest
+from ottla.testing.loop import SimLoop
+
+async def run():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    taken = []
+    try:
+        while True: taken.append(os.dup(0))
+    except OSError: pass
+    loading = asyncio.ensure_future(load_the_rest(lambda: 0))
+    await asyncio.sleep(60)
+    loaded = "ottla.coordinator.group.machine" in sys.modules
+    for descriptor in taken:
+        os.close(descriptor)
+    await loading
+    print(loaded, "ottla.coordinator.group.machine" in sys.modules)
+
+SimLoop(random.Random(1)).run_until_complete(run())
+"""
+
+
+def test_what_cannot_be_opened_is_loaded_later() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CROWDED], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.split() == ["False", "True"]
+
+
 LEAN = """
 import sys
 from ottla.runtime.lean import import_asyncio, load_put_off, put_off

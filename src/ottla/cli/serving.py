@@ -15,7 +15,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +36,8 @@ DEFAULT_PORT: Final = 9092
 DEFAULT_CONSOLE_PORT: Final = 8080
 FLUSHES: Final = ("commit", "os")
 _LEFT_ALONE_S: Final = 0.5
-"""How long the first clients have the broker for themselves, before it loads the rest."""
+"""How long the first clients have the broker for themselves, before it loads the rest; and how soon
+that is tried again."""
 EVERY_INTERFACE: Final = ("", "0.0.0.0", "::")
 
 
@@ -212,7 +213,7 @@ async def _serve(config: "BrokerConfig", output: Output, console_port: int | Non
         gc.enable()
         try:
             _banner(output, config, server, opened, time.monotonic() - started)
-            supervisor.start("loading", _load_the_rest(server))
+            supervisor.start("loading", load_the_rest(lambda: server.request_count))
             with _console(server, output, console_port):
                 stopping = asyncio.ensure_future(supervisor.stopping())
                 await asyncio.wait({stopping, server.failure}, return_when=asyncio.FIRST_COMPLETED)
@@ -225,15 +226,27 @@ async def _serve(config: "BrokerConfig", output: Output, console_port: int | Non
     output.say("Stopped cleanly.")
 
 
-async def _load_the_rest(server: "Server") -> None:
-    """Import what the start left out, before somebody has to wait for it."""
+async def load_the_rest(request_count: Callable[[], int]) -> None:
+    """Import what the start left out, before somebody has to wait for it.
+
+    A module has to be opened for that.  Where connections have all descriptors, as after a start
+    that many clients have waited for, it comes later: that is no reason to stop.
+    """
     import asyncio
 
-    await asyncio.sleep(_LEFT_ALONE_S)
-    from ottla.broker.loading import left_out, load
+    from ottla.ports import TOO_MANY_OPEN
 
-    load_put_off()
-    await load(left_out(), lambda: server.request_count)
+    while True:
+        await asyncio.sleep(_LEFT_ALONE_S)
+        try:
+            from ottla.broker.loading import left_out, load
+
+            load_put_off()
+            await load(left_out(), request_count)
+            break
+        except OSError as error:
+            if error.errno not in TOO_MANY_OPEN:
+                raise
     gc.freeze()
 
 
