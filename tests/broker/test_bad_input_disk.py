@@ -18,6 +18,7 @@ from ottla.broker.embedded import Broker
 from ottla.broker.server import Server
 from ottla.cluster.store.memory import MemoryStore
 from ottla.errors import ErrorCode
+from ottla.log import checkpoints, files
 from ottla.ports import Ports
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.entropy import SystemEntropy
@@ -294,3 +295,23 @@ def test_row_64_a_sync_that_fails_is_never_answered_as_success_and_never_repeate
         refused = client.produce("orders", batch_of(b"too late"))
         assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert client.fetch("orders").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_what_was_durable_before_the_disk_failed_stays_written_down(
+    failing: FailingDiskBroker,
+) -> None:
+    with WireClient(failing.bootstrap_servers) as client:
+        assert client.create_topic("orders") == ErrorCode.NONE
+        assert client.produce("orders", batch_of(b"durable")).error_code == ErrorCode.NONE
+        failing.housekeep()  # which deletes it, for it is of long ago
+        failing.disk.fail(errno.EIO, Operation.SYNC, path="orders-0")
+        lost = client.produce("orders", batch_of(b"lost"))
+        assert lost.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    failing.failure()
+
+    failing.housekeep()
+
+    points = checkpoints.read_offsets(failing.disk, files.RECOVERY_POINTS)
+    assert points == {("orders", 0): 1}, "or the next start would cut what is damaged below"
+    starts = checkpoints.read_offsets(failing.disk, files.START_OFFSETS)
+    assert starts == {("orders", 0): 1}, "or the next start would show what is deleted"

@@ -342,7 +342,8 @@ class Server:
 
     def _on_disk_failure(self, error: OSError) -> None:
         """Nobody knows what is on disk now: answer KAFKA_STORAGE_ERROR and stop."""
-        self._partitions.take_offline()
+        assert self._storage is not None
+        self._storage.take_offline()
         self._fail(error)
 
     def _fail(self, error: BaseException) -> None:

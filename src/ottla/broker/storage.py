@@ -73,8 +73,8 @@ class Storage:
         self._flusher = flusher
         self._recovery_points: dict[tuple[str, int], int] = {}
         self._start_offsets: dict[tuple[str, int], int] = {}
-        self._written: set[tuple[str, int]] = set()
-        """The partitions that the checkpoints on disk name."""
+        self._written: dict[tuple[str, int], int] = {}
+        """The partitions that the checkpoints on disk name, and the recovery points there."""
         self._was_clean = False
         self._late: dict[tuple[str, int], bytes] = {}
         """Partitions that are offline for want of room, and the ids of their topics."""
@@ -85,7 +85,7 @@ class Storage:
         """Open every log that metadata knows."""
         self._recovery_points = checkpoints.read_offsets(self._disk, files.RECOVERY_POINTS)
         self._start_offsets = checkpoints.read_offsets(self._disk, files.START_OFFSETS)
-        self._written = self._recovery_points.keys() | self._start_offsets.keys()
+        self._written = dict.fromkeys(self._start_offsets, 0) | self._recovery_points
         self._was_clean = checkpoints.had_clean_shutdown(self._disk)
         if self._was_clean:
             self._disk.remove(files.CLEAN_SHUTDOWN)  # durably so by the sync below
@@ -146,6 +146,14 @@ class Storage:
             await asyncio.sleep(0)
         return opened_count > 0
 
+    def take_offline(self) -> None:
+        """The disk failed.  What is known of the logs stays, as of others that are offline."""
+        for partition in self._partitions.all():
+            key = (partition.topic, partition.index)
+            self._recovery_points[key] = self._written.get(key, 0)
+            self._start_offsets[key] = partition.log.start_offset
+        self._partitions.take_offline()
+
     def reconfigure_all(self) -> None:
         """The defaults of all topics changed."""
         for partition in self._partitions.all():
@@ -165,15 +173,17 @@ class Storage:
     def checkpoint(self) -> None:
         """Write down how far every log is durable and where it starts."""
         online = {(p.topic, p.index): p.log.settle() for p in self._partitions.all()}
-        checkpoints.write_offsets(self._disk, files.RECOVERY_POINTS, self._recovery_points | online)
-        self._written = self._recovery_points.keys() | online.keys()
+        points = self._recovery_points | online
+        checkpoints.write_offsets(self._disk, files.RECOVERY_POINTS, points)
+        self._written = points
         self.checkpoint_starts()
 
     def checkpoint_starts(self) -> None:
         """Write down where every log starts; segments below may be deleted after it."""
         online = {(p.topic, p.index): p.log.start_offset for p in self._partitions.all()}
-        checkpoints.write_offsets(self._disk, files.START_OFFSETS, self._start_offsets | online)
-        self._written |= self._start_offsets.keys() | online.keys()
+        starts = self._start_offsets | online
+        checkpoints.write_offsets(self._disk, files.START_OFFSETS, starts)
+        self._written = dict.fromkeys(starts, 0) | self._written
 
     def points(self) -> Points:
         """How far every log is durable, and where it starts: as it is now."""
