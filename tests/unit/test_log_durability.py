@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.log.durability import SyncLedger
-from ottla.ports import File
+from ottla.ports import File, Folder
 from ottla.testing.disk import SimDisk
 
 
@@ -53,6 +53,42 @@ def test_a_file_stays_open_while_another_sync_needs_it() -> None:
     ledger.finish(1)
     assert not is_closed(index)
     ledger.finish(2)
+    assert is_closed(index)
+
+
+def test_what_is_durable_is_done_with_although_syncs_always_overlap() -> None:
+    ledger = SyncLedger(0)
+    batches, index = opened("batches", "index")
+    folder = Folder(SimDisk(), "orders-0")
+    ledger.note(folder)
+    ledger.note(index, close_after=True)
+    ledger.note(batches)
+    assert ledger.begin(1) == [folder, index, batches]
+    ledger.note(batches)
+    assert ledger.begin(2) == [folder, index, batches]
+
+    ledger.finish(1)
+    assert not ledger.owes(folder)
+    assert not is_closed(index), "the second sync has it still"
+    ledger.note(batches)
+    assert ledger.begin(3) == [batches]
+    ledger.finish(2)
+
+    assert is_closed(index)
+
+
+def test_a_file_of_a_sync_that_came_to_nothing_is_closed_by_the_next() -> None:
+    ledger = SyncLedger(0)
+    batches, index = opened("batches", "index")
+    ledger.note(index, close_after=True)
+    ledger.begin(1)
+    ledger.begin(2)
+    ledger.finish(1)
+    ledger.note(batches)
+    assert ledger.begin(3) == [batches]
+
+    ledger.finish(3)  # the second one was given up
+
     assert is_closed(index)
 
 

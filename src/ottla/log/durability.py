@@ -20,14 +20,21 @@ from ottla.ports import File, Folder
 class _Begun:
     """A sync that is under way."""
 
-    __slots__ = ("ceiling_offset", "files", "up_to_offset")
+    __slots__ = ("ceiling_offset", "files", "noted", "up_to_offset")
 
-    def __init__(self, up_to_offset: int, files: dict[File | Folder, bool]) -> None:
+    def __init__(
+        self,
+        up_to_offset: int,
+        files: dict[File | Folder, bool],
+        noted: dict[File | Folder, bool],
+    ) -> None:
         self.up_to_offset = up_to_offset
         """Where the log ended when it began."""
         self.ceiling_offset = up_to_offset
         """What it covers: less than that, where the log was truncated since."""
         self.files = files
+        self.noted = noted
+        """Those of the files that no earlier sync was told of, or not of all that is in them."""
 
 
 class SyncLedger:
@@ -46,13 +53,14 @@ class SyncLedger:
 
     def owes(self, file: File | Folder) -> bool:
         """Whether it has to be synced, and no sync of it is finished."""
-        return file in self._unsynced or any(file in begun.files for begun in self._begun)
+        return file in self._unsynced or any(file in begun.noted for begun in self._begun)
 
     def forget(self, file: File) -> None:
         """The content of `file` does not matter anymore."""
         self._unsynced.pop(file, None)
         for begun in self._begun:
             begun.files.pop(file, None)
+            begun.noted.pop(file, None)
 
     def abandon(self) -> None:
         """Nobody syncs any more: let go of the files that only waited for that."""
@@ -65,26 +73,32 @@ class SyncLedger:
         """The files to sync, so that everything below `next_offset` becomes durable.
 
         Those of a sync that is not finished are among them, and come first: it may have been given
-        up, and whatever else happens, no file may become durable before an older one.
+        up, and whatever else happens, no file may become durable before an older one.  What it has
+        from one that is finished by now is not: where syncs overlap all the time, nothing would
+        ever be done with.
         """
-        last = self._begun[-1].files if self._begun else {}
-        files = last | self._unsynced
-        self._unsynced.clear()
-        self._begun.append(_Begun(next_offset, files))
+        files: dict[File | Folder, bool] = {}
+        for begun in self._begun:
+            files |= begun.noted
+        files |= self._unsynced
+        self._begun.append(_Begun(next_offset, files, self._unsynced))
+        self._unsynced = {}
         return list(files)
 
     def finish(self, up_to_offset: int) -> None:
         """The files that the `begin` at `up_to_offset` named are durable now."""
+        ended: dict[File | Folder, bool] = {}
         while self._begun:
             begun = self._begun.popleft()
+            ended |= begun.files
             if begun.up_to_offset == up_to_offset:
                 self.synced_offset = max(self.synced_offset, begun.ceiling_offset)
                 break
         else:
             return
-        still_needed = self._begun[-1].files if self._begun else {}
-        for file, close_after in begun.files.items():
-            if close_after and file not in self._unsynced and file not in still_needed:
+        for file, close_after in ended.items():
+            is_needed = file in self._unsynced or any(file in begun.files for begun in self._begun)
+            if close_after and not is_needed:
                 file.close()
 
     def truncate_to(self, next_offset: int) -> None:
