@@ -150,3 +150,31 @@ def test_without_a_thread_the_disk_is_waited_for_all_the_same(
     assert synced == [1, 2, 3, 1, 2, 3]
     told = [record.getMessage() for record in caplog.records if record.name == SPEAKER]
     assert told == ["a thread for the disk is missing: name=test can't start new thread"]
+
+
+CROWDED = """
+import asyncio, os, resource, socket
+from ottla.runtime.network import RealNetwork
+
+async def run():
+    told = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    listener = await RealNetwork().listen("127.0.0.1", 0, asyncio.Protocol)
+    waiting = [socket.create_connection(listener.address, timeout=10) for _ in range(100)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+    try:
+        while os.dup(0): pass
+    except OSError: pass
+    while not told:
+        await asyncio.sleep(0)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    print(len(waiting), len(told), told[0]["message"])
+
+asyncio.run(run())
+"""
+
+
+def test_that_nobody_can_be_accepted_is_told_once_however_many_wait(tmp_path: Path) -> None:
+    printed = printed_by(CROWDED, tmp_path)
+    assert printed == ["100 1 socket.accept() out of system resource"]

@@ -47,10 +47,12 @@ class RealNetwork:
         loop = asyncio.get_running_loop()
         addresses = await _addresses(host, port)
         sockets = _bind_all(addresses, port)
-        # The loop listens once more, and would let only 100 wait.
-        servers = [
-            await loop.create_server(accept, sock=bound, backlog=BACKLOG) for bound in sockets
-        ]
+        # For the loop, the backlog is how many it accepts in a turn.  If the process may have no
+        # more descriptors, Python 3.11 tells of it so many times, and tries again so many times a
+        # second later: with more than one, that grows until nobody else is served.
+        servers = [await loop.create_server(accept, sock=bound, backlog=1) for bound in sockets]
+        for bound in sockets:
+            bound.listen(BACKLOG)  # once more: the loop has let only that one wait
         bound_host, bound_port = sockets[0].getsockname()[:2]
         return RealListener(servers, (bound_host, bound_port))
 
