@@ -152,6 +152,33 @@ def test_without_a_thread_the_disk_is_waited_for_all_the_same(
     assert told == ["a thread for the disk is missing: name=test can't start new thread"]
 
 
+CLOSED = """
+import asyncio, os, resource, sys
+from ottla.runtime.disk import RealDisk
+
+async def run():
+    disk = RealDisk(sys.argv[1])
+    file = disk.open("f", create=True)
+    file.write(0, b"abc")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    try:
+        while os.dup(0): pass
+    except OSError: pass
+    syncs = [asyncio.ensure_future(disk.sync_files([file])) for _ in range(2)]
+    await asyncio.sleep(0)
+    file.close()  # of which the second sync has no descriptor of its own yet
+    await asyncio.gather(*syncs)
+    print("both are over")
+
+asyncio.run(run())
+"""
+
+
+def test_a_file_may_be_closed_while_its_sync_waits_for_a_descriptor(tmp_path: Path) -> None:
+    printed = printed_by(CLOSED, tmp_path)
+    assert printed == ["both are over"]
+
+
 CROWDED = """
 import asyncio, os, resource, socket
 from ottla.runtime.network import RealNetwork

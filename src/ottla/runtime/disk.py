@@ -242,6 +242,8 @@ class RealDisk:
             if pinned is not None:
                 return pinned
             await asyncio.sleep(RETRY_MS / 1000)
+            # Whoever has closed one meanwhile, most likely with its topic, does not miss it.
+            group = {file: None for file in group if not file.is_closed}
 
     def _pinned(self, group: Iterable[RealFile]) -> dict[RealFile, int] | None:
         """The same at once; None if descriptors are lacking while others sync the same files."""
