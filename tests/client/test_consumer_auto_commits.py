@@ -53,7 +53,7 @@ class Keeper(Library):
 
 
 def kept_by(keeper: Keeper, story: Any) -> list[int]:
-    """What is kept at the end of a story, before the consumer is closed."""
+    """What is kept at the end of a story, before the consumer is closed; or after it did that."""
 
     async def told(consumer: SimulatedConsumer) -> list[int]:
         await consumer.assign([tp(0)])
@@ -133,5 +133,58 @@ def test_an_automatic_commit_that_fails_is_made_later() -> None:
         await asyncio.sleep(2 * INTERVAL_S)
         keeper.refused.clear()
         await asyncio.sleep(2 * INTERVAL_S)
+
+    assert kept_by(keeper, story) == [1]
+
+
+async def close(consumer: SimulatedConsumer) -> None:
+    await consumer.aclose()
+
+
+async def unsubscribe(consumer: SimulatedConsumer) -> None:
+    await consumer.unsubscribe()
+
+
+@pytest.mark.parametrize("ends", [close, unsubscribe])
+def test_the_last_commit_does_not_go_back_behind_the_programs(ends: Any) -> None:
+    keeper = Keeper()
+
+    async def story(consumer: SimulatedConsumer) -> None:
+        await read_one(consumer)
+        await read_one(consumer)
+        await consumer.commit()
+        await ends(consumer)
+
+    assert kept_by(keeper, story) == [2]
+
+
+def test_the_last_commit_is_not_made_behind_one_of_the_programs_that_is_under_way() -> None:
+    keeper = Keeper()
+    keeper.refused[2] = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    async def story(consumer: SimulatedConsumer) -> None:
+        await read_one(consumer)
+        await read_one(consumer)
+        under_way = await consumer.commit_async()
+        await asyncio.sleep(1)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(consumer.aclose())
+            await asyncio.sleep(1)
+            keeper.refused.clear()
+        await under_way
+
+    assert kept_by(keeper, story) == [2]
+
+
+def test_the_last_commit_is_made_where_the_programs_was_refused() -> None:
+    keeper = Keeper()
+    keeper.refused[2] = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+    async def story(consumer: SimulatedConsumer) -> None:
+        await read_one(consumer)
+        await read_one(consumer)
+        with pytest.raises(DeniedError):
+            await consumer.commit()
+        await consumer.aclose()
 
     assert kept_by(keeper, story) == [1]

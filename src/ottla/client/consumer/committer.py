@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from ottla.client.engine import Engine
 from ottla.client.records import GroupMetadata, OffsetAndMetadata
+from ottla.client.retries import within
 from ottla.client.targets import group
 from ottla.errors import (
     BrokerError,
@@ -83,6 +84,12 @@ class Committer:
                 timeout_ms=timeout_ms,
             )
         self._engine.metrics.count("commit-total")
+
+    async def settled(self, timeout_ms: int) -> int:
+        """Wait until the commits that are under way are done; returns how much time is left."""
+        since_ms = self._engine.now_ms()
+        async with within(timeout_ms, "commits that are under way"), self._order:
+            return max(0, timeout_ms - (self._engine.now_ms() - since_ms))
 
     async def _attempt(self, offsets: Offsets, asked_as: GroupMetadata, *, waits: bool) -> None:
         who = self._identity()

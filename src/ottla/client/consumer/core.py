@@ -177,9 +177,7 @@ class Core:
 
     # Commits.
 
-    async def commit(
-        self, offsets: Offsets, timeout_ms: int | None = None, *, waits: bool = False
-    ) -> None:
+    async def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> None:
         """Commit, in the order of calls; see `Committer.commit`.
 
         What is processed by now is not committed automatically behind it: what the program says
@@ -190,7 +188,20 @@ class Core:
             for tp, at in self._processed().items()
             if tp in offsets and at.offset <= offsets[tp].offset
         }
-        await self._commit(offsets, passed, timeout_ms, waits=waits)
+        await self._commit(offsets, passed, timeout_ms)
+
+    async def commit_last(self, offsets: Offsets, timeout_ms: int) -> Offsets:
+        """Commit what is processed of partitions that are given up; returns what was committed.
+
+        Not where the program has committed that, or more, itself: it would go back behind it.
+        """
+        assert self._committer is not None, "partitions come when it is started"
+        left_ms = await self._committer.settled(timeout_ms)
+        passed = self.shelf.passed()
+        chosen = {tp: at for tp, at in offsets.items() if passed.get(tp) != at}
+        if chosen:
+            await self._commit(chosen, chosen, left_ms, waits=True)
+        return chosen
 
     async def _commit(
         self,

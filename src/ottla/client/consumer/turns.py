@@ -125,14 +125,15 @@ class Turns:
         """Commit what is processed of these partitions, where commits are automatic.
 
         They are given up, and nobody will come back to commit again: so it waits for a group that
-        is just being shared out anew.
+        is just being shared out anew.  What the program has committed itself stays.
         """
         core = self._core
         chosen = {tp: at for tp, at in offsets.items() if tp in partitions}
         if not chosen or not core.is_auto_committing or not core.is_started:
             return
-        await self._caller.run(core.commit(chosen, int(timeout_s * 1000), waits=True))
-        self.tell_committed(chosen)
+        committed = await self._caller.run(core.commit_last(chosen, int(timeout_s * 1000)))
+        if committed:
+            self.tell_committed(committed)
 
     def stored_offsets(self, partitions: Iterable[TopicPartition]) -> Stored:
         """Ask the user's own store where to begin; raises what that raises."""
