@@ -33,6 +33,8 @@ EACH = 10
 """How many records a partition has."""
 
 
+AFTER = "c_return"
+"""When a function that is not written in Python has returned."""
 AT_ONCE = 7
 """How many records are taken with one call."""
 
@@ -45,7 +47,8 @@ class InterruptAt:
     """Sends SIGINT to this process when the n-th line has been reached, or the n-th call.
 
     Where locks are taken, calls are the places to try: the interpreter looks for signals there, and
-    not between the last line of a `with` block and its end.
+    not between the last line of a `with` block and its end.  It looks, too, when a function that is
+    not written in Python returns (`c_return`), and what that returned is gone then.
 
     Meanwhile no garbage is collected: an interrupt in a `__del__` is one that nobody hears of.
     """
@@ -57,7 +60,10 @@ class InterruptAt:
 
     def __enter__(self) -> Self:
         gc.disable()
-        sys.settrace(self._trace)
+        if self._event == AFTER:
+            sys.setprofile(self._trace)
+        else:
+            sys.settrace(self._trace)
         return self
 
     def __exit__(
@@ -66,6 +72,7 @@ class InterruptAt:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        sys.setprofile(None)
         sys.settrace(None)
         gc.enable()
 
@@ -79,6 +86,7 @@ class InterruptAt:
             self._left -= 1
             if self._left == 0:
                 self._place = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
+                sys.setprofile(None)
                 sys.settrace(None)
                 signal.raise_signal(signal.SIGINT)
         return self._trace
@@ -204,12 +212,13 @@ def as_it_is(value: bytes | None) -> bytes | None:
     return value
 
 
+@pytest.mark.parametrize("event", ["call", AFTER])
 @pytest.mark.parametrize(
     ("reads", "deserializer"),
     [(by_poll, None), (by_poll_arrow, None), (by_loop, None), (by_loop, as_it_is)],
 )
 def test_an_interrupt_at_any_call_of_a_poll_loses_no_record(
-    broker: Broker, topic: str, reads: Reads, deserializer: Deserializer | None
+    broker: Broker, topic: str, reads: Reads, deserializer: Deserializer | None, event: str
 ) -> None:
     places = [ottla.TopicPartition(topic, number) for number in range(2)]
     with ottla.Admin(broker.bootstrap_servers) as admin:
@@ -230,7 +239,7 @@ def test_an_interrupt_at_any_call_of_a_poll_loses_no_record(
         warnings.simplefilter("ignore")  # those of coroutines that could not begin
         for number in range(MOST_LINES):  # the first is never interrupted: modules are imported
             consumer.assign(dict.fromkeys(places, 0))
-            interrupt = InterruptAt(number, "call")
+            interrupt = InterruptAt(number, event)
             seen = read_all(consumer, reads, interrupt, EACH * len(places))
             for tp in places:
                 came = [offset for key, offset in seen if key == tp]

@@ -62,10 +62,14 @@ class Consumer(Face[K, V]):
         if self._records is None:
             self._records = self._each()
         try:
-            return next(self._records)
+            # No next(): an interrupt may strike as it returns, and the record would be lost.
+            for record in self._records:
+                return record
         except BaseException:
             self._records = None  # what raised is over; the next call goes on behind it
             raise
+        self._records = None
+        raise StopIteration
 
     def _each(self) -> Iterator[Record[K, V]]:
         self._begin()
