@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import DeniedError, ErrorCode
+from ottla.errors import DeadlineError, DeniedError, ErrorCode
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -188,3 +188,20 @@ def test_the_last_commit_is_made_where_the_programs_was_refused() -> None:
         await consumer.aclose()
 
     assert kept_by(keeper, story) == [1]
+
+
+def test_a_commit_waits_behind_another_no_longer_than_it_may() -> None:
+    keeper = Keeper()
+    keeper.refused[1] = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    async def story(consumer: SimulatedConsumer) -> None:
+        await read_one(consumer)
+        await read_one(consumer)
+        await asyncio.sleep(2 * INTERVAL_S)  # the automatic one is tried again and again
+        begin_s = asyncio.get_running_loop().time()
+        with pytest.raises(DeadlineError):
+            await consumer.commit(timeout=1)
+        assert asyncio.get_running_loop().time() - begin_s < 2
+        keeper.refused.clear()
+
+    assert 2 not in kept_by(keeper, story)

@@ -14,6 +14,7 @@ from ottla.client.targets import group
 from ottla.errors import (
     BrokerError,
     CommitFailedError,
+    DeadlineError,
     ErrorCode,
     OttlaError,
     RetriableError,
@@ -75,21 +76,33 @@ class Committer:
         if not offsets:
             return
         asked_as = self._identity()
-        # Locks are fair: whoever asked first commits first.
-        async with self._order:
+        left_ms = await self._enter(timeout_ms)
+        try:
             await self._engine.repeat(
                 lambda: self._attempt(offsets, asked_as, waits=waits),
                 what="commit of offsets",
                 to=group(asked_as.group_id),
-                timeout_ms=timeout_ms,
+                timeout_ms=left_ms,
             )
+        finally:
+            self._order.release()
         self._engine.metrics.count("commit-total")
 
     async def settled(self, timeout_ms: int) -> int:
         """Wait until the commits that are under way are done; returns how much time is left."""
+        left_ms = await self._enter(timeout_ms)
+        self._order.release()
+        return left_ms
+
+    async def _enter(self, timeout_ms: int | None) -> int:
+        """Be the one who commits; returns how much time is left.  To be released."""
+        limit_ms = self._engine.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         since_ms = self._engine.now_ms()
-        async with within(timeout_ms, "commits that are under way"), self._order:
-            return max(0, timeout_ms - (self._engine.now_ms() - since_ms))
+        trouble: list[OttlaError] = [DeadlineError("another commit is under way")]
+        async with within(limit_ms, "commit of offsets", trouble):
+            # Locks are fair: whoever asked first commits first.
+            await self._order.acquire()
+        return max(0, limit_ms - (self._engine.now_ms() - since_ms))
 
     async def _attempt(self, offsets: Offsets, asked_as: GroupMetadata, *, waits: bool) -> None:
         who = self._identity()
