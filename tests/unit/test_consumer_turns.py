@@ -1,7 +1,9 @@
 """The caller's turns in a rebalance, when he is interrupted or his own store fails."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Collection, Mapping
+from types import FrameType
 from typing import Any, TypeVar
 
 import pytest
@@ -151,3 +153,39 @@ def test_who_is_not_in_the_group_any_more_has_lost_what_he_gives_up(commits: boo
     turns.listener = Listener()
     drive(turns.give_up_all(commits=commits))
     assert (done, half.committed, half.shelf.assigned) == (["lost"], [], frozenset())
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize(
+    ("event", "place"),
+    [
+        ("call", "Mailbox.take"),
+        ("c_return", "Mailbox.take"),
+        ("call", "Turns._read"),
+        ("call", "Turns._take"),
+        ("call", "Turns._take_over"),
+        ("call", "Shelf.assign"),
+    ],
+)
+def test_partitions_that_an_interrupt_kept_from_being_taken_over_are_still_to_be(
+    event: str, place: str
+) -> None:
+    half, turns, done = situation(Interrupted())
+    half.shelf.assign([])
+    half.mailbox.put(Turn(Change.ASSIGNED, frozenset({TP}), lambda: done.append("assigned")))
+
+    def interrupt(frame: FrameType, seen: str, argument: Any) -> None:
+        if (seen, frame.f_code.co_qualname) == (event, place):
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            drive(turns.take_all())
+    finally:
+        sys.setprofile(None)
+    assert done == []
+    drive(turns.take_all())
+    assert done == ["assigned"]
+    assert half.shelf.assigned == {TP}

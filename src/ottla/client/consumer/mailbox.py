@@ -76,8 +76,19 @@ class Mailbox:
         return bool(self._letters)
 
     def take(self) -> Letter | None:
-        """The next letter."""
-        return self._letters.popleft() if self._letters else None
+        """The next letter; after an interrupt it is still there."""
+        while self._letters:
+            letter = self._letters[0]
+            try:
+                self._letters.remove(letter)
+            except ValueError:
+                continue  # it was withdrawn just now
+            except BaseException:  # which may come when it is taken out, and not returned yet
+                if letter not in self._letters:
+                    self._letters.appendleft(letter)
+                raise
+            return letter
+        return None
 
     def withdraw(self, letter: Letter) -> bool:
         """Take back a letter; False if the caller has it already, and acts on it."""

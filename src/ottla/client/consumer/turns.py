@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.consumer.callers import Caller
 from ottla.client.consumer.core import Core
-from ottla.client.consumer.mailbox import Change, Committed, Turn
+from ottla.client.consumer.mailbox import Change, Committed, Letter, Turn
 from ottla.client.consumer.plugs import RebalanceListener
 from ottla.client.consumer.progress import Progress
 from ottla.client.records import Batch, OffsetAndMetadata
@@ -42,26 +42,38 @@ class Turns:
         """Partitions were chosen with `assign`."""
         self.wake: Callable[[], None] = lambda: None
         """Has the I/O thread look at what changed."""
+        self._is_begun = False
+        """Whether so much of the letter in hand is done that it must not be done again."""
 
     async def take_all(self) -> None:
-        """Do everything that waits for the caller; raise an error that does."""
-        while (letter := self._core.mailbox.take()) is not None:
-            if isinstance(letter, Turn):
-                await self._take(letter, self._stored(letter))
-            elif isinstance(letter, Committed):
-                self.tell_committed(letter.offsets)
-            else:
-                raise letter
+        """Do everything that waits for the caller; raise an error that does.
 
-    def _stored(self, turn: Turn) -> Stored:
-        """Where to begin; if the store cannot tell now, the turn is still to be taken."""
-        if turn.change is not Change.ASSIGNED:
-            return {}
-        try:
-            return self.stored_offsets(turn.partitions)
-        except BaseException:
-            self._core.mailbox.put_first(turn)
-            raise
+        A letter that was not begun, because of an interrupt or of a store that cannot tell now, is
+        still to be done: the group waits for it.
+        """
+        mailbox = self._core.mailbox
+        while (letter := mailbox.take()) is not None:
+            # A listener may poll, and be interrupted in there.
+            outer, self._is_begun = self._is_begun, False
+            try:
+                await self._read(letter)
+            except BaseException:
+                if not self._is_begun:
+                    mailbox.put_first(letter)
+                raise
+            finally:
+                self._is_begun = outer
+
+    async def _read(self, letter: Letter) -> None:
+        if isinstance(letter, Turn):
+            is_ours = letter.change is Change.ASSIGNED
+            await self._take(letter, self.stored_offsets(letter.partitions) if is_ours else {})
+            return
+        self._is_begun = True
+        if isinstance(letter, Committed):
+            self.tell_committed(letter.offsets)
+        else:
+            raise letter
 
     async def _take(self, turn: Turn, stored: Stored) -> None:
         try:
@@ -72,18 +84,21 @@ class Turns:
             else:
                 await self._lose(turn.partitions)
         finally:
-            turn.done()
-            self.wake()
+            if self._is_begun:
+                turn.done()
+                self.wake()
 
     async def _take_over(self, partitions: frozenset[TopicPartition], stored: Stored) -> None:
         shelf = self._core.shelf
         shelf.assign([*sorted(shelf.assigned), *sorted(partitions)])
         # What store and listener say counts, even if the committed offset was found meanwhile.
         self.begin_at(stored)
+        self._is_begun = True
         await self._caller.result(self.listener.on_assigned(self._consumer, _sorted(partitions)))
 
     async def _give_up(self, partitions: frozenset[TopicPartition]) -> None:
         try:
+            self._is_begun = True
             await self._commit_last(partitions)
             await self._caller.result(self.listener.on_revoked(self._consumer, _sorted(partitions)))
         finally:
@@ -99,6 +114,7 @@ class Turns:
     async def _lose(self, lost: frozenset[TopicPartition]) -> None:
         partitions = lost & self._core.shelf.assigned
         try:
+            self._is_begun = True
             await self._caller.result(self.listener.on_lost(self._consumer, _sorted(partitions)))
         finally:
             self._drop(partitions)
