@@ -84,7 +84,7 @@ Row = tuple[str, ...]
 WRITES: dict[Kind, tuple[int, int]] = {
     OttlaSend: (200_000, 100_000),
     OttlaSendMany: (500_000, 100_000),
-    OttlaSendArrow: (1_000_000, 100_000),
+    OttlaSendArrow: (2_000_000, 200_000),
     OttlaAsyncEnqueue: (50_000, 50_000),
     ConfluentProduce: (300_000, 100_000),
     ConfluentProduceBatch: (300_000, 100_000),
