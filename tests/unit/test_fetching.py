@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -87,18 +88,21 @@ def test_a_fetch_that_is_over_is_forgotten_by_all_partitions(is_given_up: bool) 
     simulate(scenario)
 
 
-def test_a_fetch_that_cannot_be_answered_is_nothing_to_whoever_moved_the_high_watermark() -> None:
-    def broken() -> FetchResponse:
-        raise RuntimeError("a bug")
+@pytest.mark.parametrize("what", ["has_enough", "answer"])
+def test_a_fetch_that_cannot_be_answered_is_nothing_to_whoever_moved_the_high_watermark(
+    what: str,
+) -> None:
+    def broken() -> Any:
+        raise OSError("an index cannot be read")
 
     async def scenario() -> None:
         place, told = partition(), list[Outcome]()
-        fetch = PendingFetch(
-            partitions=[place], max_wait_ms=1000, has_enough=lambda: True, answer=broken
-        )
+        parts: dict[str, Any] = {"has_enough": lambda: True, "answer": lambda: ANSWER, what: broken}
+        fetch = PendingFetch(partitions=[place], max_wait_ms=1000, **parts)
         fetch.when_known(told.append)
         fetch.on_advance(place)
-        assert [str(outcome) for outcome in told] == ["a bug"]
+        assert [str(outcome) for outcome in told] == ["an index cannot be read"]
+        assert not place.waiters
 
     simulate(scenario)
 

@@ -64,10 +64,14 @@ class PendingFetch(Pending):
         """The high watermark of `partition` moved, which has forgotten us by now."""
         if self._is_over or self._reading is not None:
             return
-        if self._has_enough():
-            self._finish()
-        else:
-            partition.waiters[self] = None
+        try:
+            if not self._has_enough():
+                partition.waiters[self] = None
+                return
+        except Exception as error:  # as below: an index that cannot be read, say
+            self._end_with(error)
+            return
+        self._finish()
 
     def _finish(self) -> None:
         """Read and tell, in the same turn of the loop: who waits longest is served first."""
