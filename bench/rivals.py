@@ -2,8 +2,9 @@
 
 Each round goes to the one, then to the other; and the one whose turn it is not is stopped, as by
 Ctrl-Z, so that nobody is measured beside the other's housekeeping.  The first rounds warm both up,
-for Java compiles what runs often, and are not counted.  Each round gives a ratio, and the median of
-those is the figure.  Every record that was written is counted at the end.
+for Java compiles what runs often, and are not counted.  Before a round of writing, memory is ready
+for what it writes.  Each round gives a ratio, and the median of those is the figure.  Every record
+that was written is counted at the end.
 """
 
 import os
@@ -11,6 +12,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,6 +32,7 @@ from bench.processes import (
     peak_bytes,
     resident_bytes,
     round_of,
+    warm_memory,
 )
 from tools.apache_kafka import NEWEST, ApacheKafka, Setup
 from tools.maven import UnavailableError
@@ -148,10 +151,12 @@ def turns(pair: Pair, work: Work) -> Rounds:
             loads.append(stack.enter_context(_beside(rival, work)))
         for number in range(work.warm_up_count + work.round_count):
             for place in (0, 1) if number % 2 else (1, 0):
-                with alone(pair, place), loads[place]():
-                    before_ns = cpu_ns(pair[place].pid)
-                    taken = round_of(clients[place], work.count)
-                    spent_ns = cpu_ns(pair[place].pid) - before_ns
+                with alone(pair, place):
+                    _have_memory_ready(work)
+                    with loads[place]():
+                        before_ns = cpu_ns(pair[place].pid)
+                        taken = round_of(clients[place], work.count)
+                        spent_ns = cpu_ns(pair[place].pid) - before_ns
                 taken.peak_bytes = peak_bytes(clients[place].pid)
                 if number >= work.warm_up_count:
                     figures[place].taken.append(taken)
@@ -174,6 +179,13 @@ def alone(pair: Pair, place: int) -> Iterator[None]:
         yield
     finally:
         os.kill(other, signal.SIGCONT)
+
+
+def _have_memory_ready(work: Work) -> None:
+    """For what a round writes into files, whoever's they are; see `warm_memory`."""
+    if work.is_writing:
+        record_count = work.count + work.beside_a_second
+        warm_memory(tempfile.gettempdir(), record_count * work.record_bytes)
 
 
 @contextmanager
