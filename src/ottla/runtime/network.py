@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-BACKLOG: Final = 1_024
-"""Connections that may wait to be accepted; the kernel may allow fewer (net.core.somaxconn)."""
+BACKLOG: Final = 4_096
+"""Connections that may wait to be accepted; the kernel may allow fewer (net.core.somaxconn).
+
+All that come back at once after a restart shall find a place: who finds none tries again a second
+later.
+"""
 
 _BIND_ATTEMPTS: Final = 8
 _OURS: Final = ("", "localhost")
