@@ -6,6 +6,7 @@
 #ifndef OTTLA_COLUMNS_IN_H
 #define OTTLA_COLUMNS_IN_H
 
+#include "crc32c.h"
 #include "record.h"
 
 /* What is wrong with a row; `_codec.pyx` has the words. */
@@ -186,26 +187,26 @@ static inline void copy_in_steps(uint8_t *to, const uint8_t *from, int64_t size,
 }
 
 /* `write_row` for the rows from `index` on, which are values only: most tables that are written
- * are.  Stops at the first row that is not as it should be, and returns its index. */
+ * are.  Stops at `stop`, or at a row that is not as it should be; returns the index of the next. */
 static inline int64_t write_values(const columns_in *in, int64_t index, uint8_t **p,
-                                   const uint8_t *room_end) {
+                                   const uint8_t *stop, const uint8_t *end) {
     const column_in column = in->value;
     const int64_t rows = in->rows;
     uint8_t *at = *p;
-    for (; index < rows; index++) {
-        int32_t start, end;
+    for (; index < rows && at < stop; index++) {
+        int32_t row_start, row_end;
         int64_t size;
-        row_bounds(&column, index, &start, &end);
-        if (start < 0 || end < start || end > column.data_size) break;
-        size = end - start;
-        if (size + MAX_ROW_OVERHEAD_BYTES > room_end - at) break;
+        row_bounds(&column, index, &row_start, &row_end);
+        if (row_start < 0 || row_end < row_start || row_end > column.data_size) break;
+        size = row_end - row_start;
+        if (size + MAX_ROW_OVERHEAD_BYTES > end - at) break;
         at = store_varint(at, MIN_ROW_BYTES - 2 + length_size(index) + length_size(size) + size);
         *at++ = 0; /* attributes */
         *at++ = 0; /* the timestamp is that of the batch */
         at = store_varint(at, index);
         *at++ = 1; /* no key */
         at = store_varint(at, size);
-        copy_in_steps(at, column.data + start, size, column.data_size - start);
+        copy_in_steps(at, column.data + row_start, size, column.data_size - row_start);
         at += size;
         *at++ = 0; /* no headers */
     }
@@ -213,29 +214,51 @@ static inline int64_t write_values(const columns_in *in, int64_t index, uint8_t 
     return index;
 }
 
-/* Write all rows to `*p`, and leave `*p` behind them.  `*index` is the row at fault, if any is. */
-static int write_rows(const columns_in *rows, uint8_t **p, const uint8_t *end,
-                      int64_t *max_timestamp_ms, int64_t *index) {
+/* What is written so far, and how: `fault` is that of the row `index`. */
+typedef struct {
+    uint8_t *at;
+    int64_t index;
+    int64_t max_timestamp_ms;
+    int fault;
+} rows_written;
+
+/* Write rows until there are none left, `stop` is reached, or one is at fault. */
+static inline void write_until(const columns_in *in, rows_written *so_far, const uint8_t *stop,
+                               const uint8_t *end) {
+    rows_written now = *so_far;
+    if (are_values_only(in)) {
+        if (in->timestamp_ms > now.max_timestamp_ms) now.max_timestamp_ms = in->timestamp_ms;
+        now.index = write_values(in, now.index, &now.at, stop, end);
+    }
+    for (; now.index < in->rows && now.at < stop; now.index++) {
+        row_view row;
+        now.fault = row_of(in, now.index, &row);
+        if (!now.fault) now.fault = write_row(in, &row, now.index, &now.at, end);
+        if (now.fault) break;
+        if (row.timestamp_ms > now.max_timestamp_ms) now.max_timestamp_ms = row.timestamp_ms;
+    }
+    *so_far = now;
+}
+
+/* Write all rows to `p`.  Their checksum goes to `*crc`, if that is not NULL: it is computed piece
+ * by piece, of what is still in the processor's nearest cache. */
+static rows_written write_rows(const columns_in *rows, uint8_t *p, const uint8_t *end,
+                               uint32_t *crc) {
     /* A copy, so that no byte that is written can be suspected of changing it. */
     const columns_in in = *rows;
-    uint8_t *at = *p;
-    int64_t i = 0, max_ms = *max_timestamp_ms;
-    int fault = ROW_IS_GOOD;
-    if (are_values_only(&in)) {
-        i = write_values(&in, 0, &at, end);
-        if (i && in.timestamp_ms > max_ms) max_ms = in.timestamp_ms;
+    rows_written now = {p, 0, -1, ROW_IS_GOOD};
+    uint32_t sum = 0;
+    while (now.index < in.rows && !now.fault) {
+        const uint8_t *stop = !crc || end - p < CRC32C_STRIDE_BYTES ? end : p + CRC32C_STRIDE_BYTES;
+        write_until(&in, &now, stop, end);
+        if (crc && now.at - p >= CRC32C_STRIDE_BYTES) {
+            int64_t whole = (now.at - p) / CRC32C_STRIDE_BYTES * CRC32C_STRIDE_BYTES;
+            sum = crc32c(sum, p, (size_t)whole);
+            p += whole;
+        }
     }
-    for (; i < in.rows; i++) {
-        row_view row;
-        fault = row_of(&in, i, &row);
-        if (!fault) fault = write_row(&in, &row, i, &at, end);
-        if (fault) break;
-        if (row.timestamp_ms > max_ms) max_ms = row.timestamp_ms;
-    }
-    *p = at;
-    *max_timestamp_ms = max_ms;
-    *index = i;
-    return fault;
+    if (crc) *crc = crc32c(sum, p, (size_t)(now.at - p));
+    return now;
 }
 
 /* How many bytes the rows of a column have together: those between its first and last offset.

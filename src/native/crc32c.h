@@ -20,6 +20,10 @@
 
 #define CRC32C_POLYNOMIAL 0x82f63b78u
 
+/* Who goes through data piece by piece does it in multiples of this: see the lanes below. */
+#define CRC32C_LANE_BYTES 4096
+#define CRC32C_STRIDE_BYTES (3 * CRC32C_LANE_BYTES)
+
 /* slices[k][b]: the remainder of byte b followed by k zero bytes. */
 static uint32_t crc32c_slices[8][256];
 
@@ -54,7 +58,7 @@ typedef struct {
     uint32_t past[4][256];
 } crc32c_lane;
 
-static crc32c_lane crc32c_long_lane = {4096, {{0}}}, crc32c_short_lane = {256, {{0}}};
+static crc32c_lane crc32c_long_lane = {CRC32C_LANE_BYTES, {{0}}}, crc32c_short_lane = {256, {{0}}};
 
 static void crc32c_setup_lane(crc32c_lane *lane) {
     int byte, bit, value;

@@ -1,6 +1,7 @@
 """For every table: its pieces are the table again, and each of them fits into a batch."""
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +34,11 @@ def tables(draw: st.DrawFn) -> pa.Table:
         columns["timestamp"] = column(TIMES_MS, pa.int64())
     if draw(st.booleans()):
         columns["headers"] = column(HEADERS, pa.map_(pa.string(), pa.binary()))
-    return pa.table(columns).slice(draw(st.integers(0, 2)), count)
+    table = pa.table(columns)
+    if draw(st.booleans()):  # its rows do not lie together
+        cut = draw(st.integers(0, count))
+        table = pa.concat_tables([table.slice(0, cut), table.slice(cut)])
+    return table.slice(draw(st.integers(0, 2)), count)
 
 
 @given(tables(), st.sampled_from([100, 1000, 8192, 10_000, 1 << 20, 1 << 28]))
@@ -45,8 +50,10 @@ def test_pieces_of_a_table_fit_into_batches_of_any_limit(table: pa.Table, limit:
         assert body_bytes <= limit or piece.num_rows == 1
 
 
-def test_a_large_table_takes_hardly_more_batches_than_it_has_bytes_for() -> None:
-    rows = pa.record_batch({"value": pa.array([bytes(100)] * 100_000, pa.binary())})
+@pytest.mark.parametrize("chunk_count", [1, 3])
+def test_a_large_table_takes_hardly_more_batches_than_it_has_bytes_for(chunk_count: int) -> None:
+    chunks = [pa.array([bytes(100)] * (90_000 // chunk_count), pa.binary())] * chunk_count
+    rows = pa.table({"value": pa.chunked_array(chunks)})
     limit = (1 << 20) - BATCH_HEADER_BYTES
     sizes = [len(from_arrow(piece, timestamp_ms=NOW_MS)) for piece in pieces(rows, limit)]
     assert len(sizes) == -(-sum(sizes) // limit)

@@ -48,7 +48,7 @@ def test_a_record_has_the_bytes_that_the_protocol_says(twin: ModuleType) -> None
     encoded = twin.encode([(NOW_MS + 5, b"k", b"hello", [("h", None)])], NOW_MS)
 
     assert encoded.data == KNOWN_RECORD
-    assert encoded[1:] == (1, NOW_MS, NOW_MS + 5)
+    assert encoded[1:] == (1, NOW_MS, NOW_MS + 5, None)
 
 
 def test_those_bytes_are_read_back(twin: ModuleType) -> None:
@@ -116,7 +116,7 @@ def test_timestamps_may_go_back(twin: ModuleType) -> None:
 
 
 def test_no_records_give_no_bytes_and_no_timestamp(twin: ModuleType) -> None:
-    assert twin.encode([]) == (bytearray(), 0, -1, -1)
+    assert twin.encode([]) == (bytearray(), 0, -1, -1, None)
     assert twin.decode(section(b"", 0)) == []
 
 

@@ -6,6 +6,7 @@ from types import ModuleType
 import pytest
 
 from ottla.records import codec
+from ottla.records.plain_hashes import crc32c
 from ottla.records.shapes import BinaryColumn, UnwrittenColumns
 from tests.record_twins import BOTH
 
@@ -83,3 +84,38 @@ def test_the_value_that_lies_outside_is_named(twin: ModuleType, offsets: tuple[i
 
     with pytest.raises(ValueError, match=f"column value: row {bad} lies outside its data"):
         twin.encode_columns(UnwrittenColumns(3, NOW_MS, value=column))
+
+
+STRIDE_BYTES = 12_288
+"""Behind how many bytes the compiled twin stops for their checksum."""
+
+
+@pytest.mark.parametrize("has_keys", [False, True], ids=["values", "keys"])
+@pytest.mark.parametrize("more", [-9, -8, -7, 0, 1, 300, STRIDE_BYTES - 8, 5 * STRIDE_BYTES])
+@pytest.mark.parametrize("count", [1, 2, 150])
+def test_records_come_with_their_checksum(
+    twin: ModuleType, count: int, more: int, has_keys: bool
+) -> None:
+    values = [value_of(100)] * (count - 1) + [value_of(STRIDE_BYTES + more)]
+    column = column_of(values)
+    columns = UnwrittenColumns(count, NOW_MS, column if has_keys else None, column)
+
+    encoded = twin.encode_columns(columns, None, 61, None, True)
+
+    assert encoded.body_crc == crc32c(encoded.data[61:])
+    assert encoded._replace(body_crc=None) == twin.encode_columns(columns, None, 61)
+
+
+def test_rows_that_fill_strides_exactly_come_with_their_checksum(twin: ModuleType) -> None:
+    # 128 records of 96 bytes each; the place of a record takes two bytes from the 65th on.
+    values = [value_of(87)] * 64 + [value_of(86)] * 1_000
+    columns = UnwrittenColumns(len(values), NOW_MS, value=column_of(values))
+
+    encoded = twin.encode_columns(columns, None, 0, None, True)
+
+    assert len(encoded.data) == 96 * len(values)
+    assert encoded.body_crc == crc32c(encoded.data)
+
+
+def test_no_rows_have_the_checksum_of_nothing(twin: ModuleType) -> None:
+    assert twin.encode_columns(UnwrittenColumns(0, NOW_MS), None, 61, None, True).body_crc == 0

@@ -259,14 +259,15 @@ cdef list open_columns(columns, columns_in *rows):
 
 
 def encode_columns(
-    columns, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0, bytearray into=None
+    columns, base_timestamp_ms=None, Py_ssize_t headroom_bytes=0, bytearray into=None,
+    bint has_crc=False,
 ):
     """Write the rows of columns as `encode` writes records; see the Python twin."""
     cdef columns_in rows
     cdef list held = open_columns(columns, &rows)  # until we return, the rows point into it
-    cdef int64_t room, most, max_ms = -1, index = 0
-    cdef int fault
-    cdef uint8_t *p
+    cdef rows_written written
+    cdef uint32_t crc = 0
+    cdef int64_t room, most, size
     cdef uint8_t *start
     rows.base_timestamp_ms = rows.timestamp_ms if base_timestamp_ms is None else base_timestamp_ms
     if rows.rows == 0 and base_timestamp_ms is None:
@@ -284,23 +285,27 @@ def encode_columns(
             PyByteArray_Resize(data, headroom_bytes + room)
         start = <uint8_t *>PyByteArray_AS_STRING(data)
         memset(start, 0, headroom_bytes)
-        p = start + headroom_bytes
+        start += headroom_bytes
         with nogil:
-            fault = write_rows(&rows, &p, start + headroom_bytes + room, &max_ms, &index)
-        if fault != ROW_HAS_NO_ROOM or room == most:
+            written = write_rows(&rows, start, start + room, &crc if has_crc else NULL)
+        if written.fault != ROW_HAS_NO_ROOM or room == most:
             break
         # Only where null rows have offsets out of order, which Arrow itself never does.
         room = min(2 * room + MAX_ROW_OVERHEAD_BYTES, most)
-    if fault == ROW_HAS_NO_ROOM or p - start - headroom_bytes > MAX_BODY_BYTES:
+    size = written.at - start
+    if written.fault == ROW_HAS_NO_ROOM or size > MAX_BODY_BYTES:
         raise body_too_large()
-    if fault:
-        raise broken_row(&rows, index, fault)
-    PyByteArray_Resize(data, p - start)
-    return Encoded(data, rows.rows, rows.base_timestamp_ms, max_ms)
+    if written.fault:
+        raise broken_row(&rows, &written)
+    PyByteArray_Resize(data, headroom_bytes + size)
+    return Encoded(
+        data, rows.rows, rows.base_timestamp_ms, written.max_timestamp_ms, crc if has_crc else None
+    )
 
 
-cdef broken_row(const columns_in *rows, int64_t index, int fault):
-    cdef int64_t timestamp_ms = rows.timestamp_ms
+cdef broken_row(const columns_in *rows, const rows_written *written):
+    cdef int64_t timestamp_ms = rows.timestamp_ms, index = written.index
+    cdef int fault = written.fault
     if fault == ROW_TIMESTAMP:
         if rows.timestamps_ms:
             memcpy(&timestamp_ms, rows.timestamps_ms + 8 * index, 8)

@@ -114,7 +114,10 @@ cdef extern from "columns_in.h" nogil:
     int MAX_ROW_OVERHEAD_BYTES
     int row_field(const column_in *column, int64_t row, field_view *field)
     int64_t most_bytes(const columns_in *rows, int64_t header_overhead)
-    int write_rows(
-        const columns_in *rows, uint8_t **p, const uint8_t *end, int64_t *max_timestamp_ms,
-        int64_t *index,
-    )
+    ctypedef struct rows_written:
+        uint8_t *at
+        int64_t index
+        int64_t max_timestamp_ms
+        int fault
+
+    rows_written write_rows(const columns_in *rows, uint8_t *p, const uint8_t *end, uint32_t *crc)

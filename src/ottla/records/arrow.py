@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.records.batch import COMPRESSION_BITS, MAX_DECOMPRESSED_BYTES, Batch
-from ottla.records.builder import BatchOptions, build_columns
+from ottla.records.builder import BatchOptions, Unsealed, build_columns, build_unsealed
 from ottla.records.kernel import kernel
 from ottla.records.shapes import Binary, BinaryColumn, Columns, HeaderColumn, UnwrittenColumns
 from ottla.values import NamedTuple
@@ -142,12 +142,7 @@ def _binary_array(
 
 
 def from_arrow(
-    rows: "pa.RecordBatch | pa.Table",
-    *,
-    timestamp_ms: int,
-    options: BatchOptions = _PLAIN,
-    is_sealed: bool = True,
-    into: bytearray | None = None,
+    rows: "pa.RecordBatch | pa.Table", *, timestamp_ms: int, options: BatchOptions = _PLAIN
 ) -> bytearray:
     """The bytes of one batch with a record for each row.
 
@@ -159,8 +154,6 @@ def from_arrow(
         rows: At least one row.
         timestamp_ms: For rows without a timestamp.
         options: What the batch says of itself.
-        is_sealed: Whether it has its checksum; see `ottla.records.builder.finish`.
-        into: Memory to be used again; see `ottla.records.builder.build_columns`.
 
     Raises:
         TypeError: A column has a type that cannot be written.
@@ -168,6 +161,21 @@ def from_arrow(
             timestamp is below -1.
         BatchError: The rows are more than one batch can hold.
     """
+    return build_columns(_unwritten(rows, timestamp_ms), options)
+
+
+def unsealed_from_arrow(
+    rows: "pa.RecordBatch | pa.Table",
+    *,
+    timestamp_ms: int,
+    options: BatchOptions = _PLAIN,
+    into: bytearray | None = None,
+) -> Unsealed:
+    """As `from_arrow`, and as `ottla.records.builder.build_unsealed`."""
+    return build_unsealed(_unwritten(rows, timestamp_ms), options, into)
+
+
+def _unwritten(rows: "pa.RecordBatch | pa.Table", timestamp_ms: int) -> UnwrittenColumns:
     pa = pyarrow()
     names = rows.column_names
     if unknown := set(names) - set(COLUMN_NAMES):
@@ -180,14 +188,13 @@ def from_arrow(
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
     key, value, timestamp, headers = map(column, ("key", "value", "timestamp", "headers"))
-    columns = UnwrittenColumns(
+    return UnwrittenColumns(
         rows.num_rows,
         timestamp_ms if timestamp is None else _timestamps_ms(pa, timestamp, timestamp_ms),
         None if key is None else _fields(_as_binary(pa, "key", key)),
         None if value is None else _fields(_as_binary(pa, "value", value)),
         None if headers is None else _header_column(pa, headers),
     )
-    return build_columns(columns, options, is_sealed=is_sealed, into=into)
 
 
 def murmur2_of(keys: "pa.Array") -> "pa.Int32Array":

@@ -37,7 +37,7 @@ from ottla.records.shapes import (
     Unwritten,
     UnwrittenColumns,
 )
-from ottla.values import dataclass
+from ottla.values import NamedTuple, dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,14 @@ class BatchOptions:
 
 _PLAIN: Final = BatchOptions()
 
+
+class Unsealed(NamedTuple):
+    """A batch without its checksum, and that of all behind its header; see `seal`."""
+
+    data: bytearray
+    body_crc: int
+
+
 _HURRIED_BYTES: Final = 2 * 1024 * 1024
 """Batches up to this size are sealed in one go: mostly by a producer's I/O thread, while the thread
 that sends is busy, and a broker waits for the batch."""
@@ -95,23 +103,31 @@ def build(records: Iterable[Unwritten], options: BatchOptions = _PLAIN) -> bytea
     return finish(kernel.encode(records, options.delete_horizon_ms, BATCH_HEADER_BYTES), options)
 
 
-def build_columns(
-    columns: UnwrittenColumns,
-    options: BatchOptions = _PLAIN,
-    *,
-    is_sealed: bool = True,
-    into: bytearray | None = None,
-) -> bytearray:
-    """The bytes of one batch of the rows of `columns`; `is_sealed` as for `finish`.
-
-    `into` is memory to be used again; what is compressed takes some more.
+def build_columns(columns: UnwrittenColumns, options: BatchOptions = _PLAIN) -> bytearray:
+    """The bytes of one batch of the rows of `columns`.
 
     Raises:
         ValueError: There are no rows, or the columns contradict themselves.
         BatchError: The records are more than a batch can hold.
     """
-    encoded = kernel.encode_columns(columns, options.delete_horizon_ms, BATCH_HEADER_BYTES, into)
-    return finish(encoded, options, is_sealed=is_sealed)
+    data, body_crc = build_unsealed(columns, options)
+    seal(data, body_crc)
+    return data
+
+
+def build_unsealed(
+    columns: UnwrittenColumns, options: BatchOptions = _PLAIN, into: bytearray | None = None
+) -> Unsealed:
+    """As `build_columns`, for who changes the header once more, and then seals it.
+
+    `into` is memory to be used again; what is compressed takes some more.
+    """
+    is_plain = options.compression is Compression.NONE
+    encoded = kernel.encode_columns(
+        columns, options.delete_horizon_ms, BATCH_HEADER_BYTES, into, is_plain
+    )
+    data, body_crc = finish(encoded, options, is_sealed=False), encoded.body_crc
+    return Unsealed(data, crc_of_body(data) if body_crc is None else body_crc)
 
 
 def finish(encoded: Encoded, options: BatchOptions, *, is_sealed: bool = True) -> bytearray:
@@ -119,7 +135,7 @@ def finish(encoded: Encoded, options: BatchOptions, *, is_sealed: bool = True) -
 
     What is not sealed has no checksum: for who changes the header once more, and then seals it.
     """
-    data, record_count, base_timestamp_ms, max_timestamp_ms = encoded
+    data, record_count, base_timestamp_ms, max_timestamp_ms, _ = encoded
     if record_count == 0:
         raise ValueError("a batch needs at least one record")
     if options.compression is not Compression.NONE:

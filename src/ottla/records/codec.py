@@ -327,8 +327,11 @@ def encode_columns(
     base_timestamp_ms: int | None = None,
     headroom_bytes: int = 0,
     into: bytearray | None = None,
+    has_crc: bool = False,
 ) -> Encoded:
     """Write the rows of columns as `encode` writes records; to `into`, over what is there.
+
+    With `has_crc` it comes with the checksum of the records, computed while they are at hand.
 
     Raises:
         BufferError: Somebody looks into `into`.
@@ -337,6 +340,9 @@ def encode_columns(
         BatchError: The records are more than a batch can hold.
     """
     encoded = encode(_unwritten(columns), base_timestamp_ms, headroom_bytes)
+    if has_crc:
+        crc = crc32c(memoryview(encoded.data)[headroom_bytes:])
+        encoded = encoded._replace(body_crc=crc)
     if into is None:
         return encoded
     into.clear()

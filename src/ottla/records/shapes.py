@@ -75,6 +75,8 @@ class Encoded(NamedTuple):
     record_count: int
     base_timestamp_ms: int
     max_timestamp_ms: int
+    body_crc: int | None = None
+    """The checksum of the records, if it was asked for."""
 
 
 class Survey(NamedTuple):

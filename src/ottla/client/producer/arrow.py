@@ -20,8 +20,7 @@ from ottla.client.producer.partitioners import murmur2
 from ottla.client.producer.pump import batch_options
 from ottla.client.producer.routes import Route
 from ottla.errors import DeliveryError, OttlaError
-from ottla.records.arrow import COLUMN_NAMES, from_arrow, murmur2_of, pyarrow
-from ottla.records.builder import crc_of_body
+from ottla.records.arrow import COLUMN_NAMES, murmur2_of, pyarrow, unsealed_from_arrow
 from ottla.records.shapes import BATCH_HEADER_BYTES, MAX_RECORD_OVERHEAD_BYTES
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ _POSITIVE: Final = 0x7FFF_FFFF
 _VARINT_BITS: Final = 7
 _TIMESTAMP_BYTES: Final = 10
 _OFFSET_BYTES: Final = 4
-"""What each row of a column of binary or text takes in Arrow, beside its bytes."""
 _BUILT_AHEAD: Final = 10
 """How many batches of one call wait or are in flight: enough for the network to be busy, and few
 enough for their memory to be used again while it is still in the processor's cache."""
@@ -96,11 +94,9 @@ def _put(core: Core, route: Route, rows: Any, wanted: Any, sent: "Sent") -> None
                     sent.wait_for_room()
                 with core.lock:
                     into = core.lines.spares.take()
-                built = from_arrow(
-                    piece, timestamp_ms=now_ms, options=options, is_sealed=False, into=into
+                built, body_crc = unsealed_from_arrow(
+                    piece, timestamp_ms=now_ms, options=options, into=into
                 )
-                # Now, while the bytes are in the processor's cache.
-                body_crc = crc_of_body(built)
                 sent.expect()
                 batch = core.intake.put_built(line, built, piece.num_rows, body_crc)
                 batch.delivery.listen(sent.settled)
@@ -312,7 +308,7 @@ def _by_line(route: Route, rows: Any, limit_bytes: int, core: Core) -> "Iterator
     elif route.sticky is None:
         yield from _by_choice(route, rows)
     elif key is None or route.key_hash is None or key.null_count == len(key):
-        if _bound_bytes(rows, limit_bytes) < limit_bytes * route.partition_count:
+        if _Bounds(rows, limit_bytes).of(0, rows.num_rows) < limit_bytes * route.partition_count:
             limit_bytes = min(limit_bytes, core.config.batch_size)  # so that all get their share
         for piece in pieces(rows, limit_bytes):
             with core.lock:
@@ -377,38 +373,88 @@ def pieces(rows: Any, limit_bytes: int) -> Iterator[Any]:
 
     A row that does not fit is refused when it is put there.
     """
-    size_bytes = _bound_bytes(rows, limit_bytes)
-    if rows.num_rows <= 1 or size_bytes <= limit_bytes:
+    bounds = _Bounds(rows, limit_bytes)
+    if rows.num_rows <= 1 or bounds.of(0, rows.num_rows) <= limit_bytes:
         yield rows
         return
-    piece_count = min(-(-size_bytes // limit_bytes), rows.num_rows)
-    share = -(-rows.num_rows // piece_count)
-    for start in range(0, rows.num_rows, share):
-        yield from pieces(rows.slice(start, share), limit_bytes)
+    for start, count in _ranges(bounds, 0, rows.num_rows, limit_bytes):
+        yield rows.slice(start, count)
 
 
-def _bound_bytes(rows: Any, limit_bytes: int) -> int:
-    """The most bytes that rows take in a batch, if they fit into `limit_bytes`; else, too many.
+def _ranges(
+    bounds: "_Bounds", first: int, row_count: int, limit_bytes: int
+) -> Iterator[tuple[int, int]]:
+    """Where pieces of some rows begin, and how many rows each has."""
+    size_bytes = bounds.of(first, row_count)
+    if row_count <= 1 or size_bytes <= limit_bytes:
+        yield first, row_count
+        return
+    piece_count = min(-(-size_bytes // limit_bytes), row_count)
+    share = -(-row_count // piece_count)
+    end = first + row_count
+    for start in range(first, end, share):
+        yield from _ranges(bounds, start, min(share, end - start), limit_bytes)
 
-    In a batch that is no larger, no number of a record but its timestamp is above the limit.
+
+class _Bounds:
+    """How many bytes rows take in a batch at the most, if they fit into `limit_bytes`.
+
+    If they do not, it is too many.  In a batch that is no larger, no number of a record but its
+    timestamp is above the limit.
     """
-    kind, names = pyarrow().types, rows.column_names
-    if "headers" in names:
-        # Every column has lengths of its own to spare.
-        fixed_bytes, spare_bytes = MAX_RECORD_OVERHEAD_BYTES, 0
-    else:
-        number_bytes = -(-(limit_bytes.bit_length() + 1) // _VARINT_BITS)  # one bit is the sign
+
+    def __init__(self, rows: Any, limit_bytes: int) -> None:
+        names = rows.column_names
         # Its length, attributes, timestamp, offset, two fields and the count of no headers.
-        fixed_bytes = 4 * number_bytes + 2 + (_TIMESTAMP_BYTES if "timestamp" in names else 1)
-        spare_bytes = _OFFSET_BYTES
-    size_bytes = rows.num_rows * fixed_bytes
-    for name in names:
-        if name != "timestamp":
-            column = rows.column(name)
-            size_bytes += column.nbytes
-            if kind.is_binary(column.type) or kind.is_string(column.type):
-                size_bytes -= rows.num_rows * spare_bytes
-    return int(size_bytes)
+        number_bytes = -(-(limit_bytes.bit_length() + 1) // _VARINT_BITS)  # one bit is the sign
+        self._row_bytes = 4 * number_bytes + 2 + (_TIMESTAMP_BYTES if "timestamp" in names else 1)
+        if "headers" in names:
+            self._row_bytes = MAX_RECORD_OVERHEAD_BYTES  # theirs have lengths of their own to spare
+        self._ends: list[memoryview] = []
+        self._others: list[Any] = []
+        for name in names:
+            if name != "timestamp":
+                column = rows.column(name)
+                ends = _ends_of(column)
+                if ends is not None:
+                    self._ends.append(ends)
+                    continue
+                self._others.append(column)
+                if _is_binary(column):
+                    self._row_bytes -= _OFFSET_BYTES  # which Arrow counts in
+
+    def of(self, first: int, count: int) -> int:
+        """Of `count` rows from the one at `first` on."""
+        size_bytes = count * self._row_bytes
+        for ends in self._ends:
+            size_bytes += ends[first + count] - ends[first]
+        for column in self._others:
+            size_bytes += column.slice(first, count).nbytes
+        return size_bytes
+
+
+def _is_binary(column: Any) -> bool:
+    kind = pyarrow().types
+    return bool(kind.is_binary(column.type) or kind.is_string(column.type))
+
+
+def _ends_of(column: Any) -> memoryview | None:
+    """Where each row of a column of binary or text ends, behind where the first begins.
+
+    None for other columns, and where rows do not lie together.
+    """
+    pa = pyarrow()
+    if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks != 1:
+            return None
+        column = column.chunk(0)
+    if not _is_binary(column):
+        return None
+    buffer = column.buffers()[1]
+    if buffer is None:  # there are no rows
+        return None
+    behind = column.offset + len(column) + 1
+    return memoryview(buffer)[_OFFSET_BYTES * column.offset : _OFFSET_BYTES * behind].cast("i")
 
 
 def _bytes(item: Any) -> bytes | None:
