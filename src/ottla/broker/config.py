@@ -105,6 +105,10 @@ class BrokerConfig:
     """When acks=all is answered: `commit` waits until the disk has the records, `os` trusts the
     page cache as Kafka does, and loses its newest records at power loss."""
 
+    idle_poll_us: int = setting("ottla.idle.poll.us", 250, low=0, high=10_000)
+    """How many microseconds `ottla serve` looks for the next request before it sleeps, where
+    requests have come that fast: to be woken takes longer.  0 is never."""
+
     broker_rack: str | None = setting("broker.rack", None, kind=Kind.STRING, nullable=True)
     """Where the broker stands; replicas of a partition are spread over racks."""
 

@@ -83,7 +83,8 @@ def serve(output: Output, options: ServeOptions) -> None:
             given["ottla.metrics.port"] = 0  # the console shows what is told there
         config = checked_config(given)
         _start_logging(output.verbose)
-        _run(_serve(config, output, options.console_port if options.console else None))
+        console_port = options.console_port if options.console else None
+        _run(_serve(config, output, console_port), config.idle_poll_us)
 
 
 def _file_settings(path: str | None) -> dict[str, object]:
@@ -190,13 +191,16 @@ def _start_logging(verbose: bool) -> None:
     )
 
 
-def _run(serving: Coroutine[Any, Any, None]) -> None:
+def _run(serving: Coroutine[Any, Any, None], idle_poll_us: int) -> None:
     import asyncio
+
+    from ottla.runtime.attention import attentive_loop
 
     # Like the usual one, but our own, for asyncio would replace that: when its own is replaced in
     # turn, Python writes down what it is, and loads much for that.
     signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
-    asyncio.run(serving)
+    with asyncio.Runner(loop_factory=lambda: attentive_loop(idle_poll_us)) as runner:
+        runner.run(serving)
 
 
 async def _serve(config: "BrokerConfig", output: Output, console_port: int | None) -> None:
