@@ -136,4 +136,19 @@ static inline uint8_t *store_varint(uint8_t *p, int64_t value) {
     return p;
 }
 
+#define COPY_STEP_BYTES 16
+#define MAX_STEPPED_BYTES 256
+
+/* Copy `size` bytes to where there is room for `room`, and from where as many can be read.  If that
+ * is enough, it goes in whole steps: without a call, or a look at how many bytes the last one has.
+ * What is behind the bytes is then no longer what it was. */
+static inline void copy_in_steps(uint8_t *to, const uint8_t *from, int64_t size, int64_t room) {
+    int64_t i;
+    if (size > MAX_STEPPED_BYTES || size > room - COPY_STEP_BYTES) {
+        memcpy(to, from, (size_t)size);
+        return;
+    }
+    for (i = 0; i < size; i += COPY_STEP_BYTES) memcpy(to + i, from + i, COPY_STEP_BYTES);
+}
+
 #endif

@@ -172,20 +172,6 @@ static inline int are_values_only(const columns_in *in) {
            in->timestamp_ms >= -1 && in->timestamp_ms == in->base_timestamp_ms;
 }
 
-#define COPY_STEP_BYTES 16
-#define MAX_STEPPED_BYTES 256
-
-/* Copy a row of which `left` bytes can be read, itself and what follows it, to where there is room
- * for a step more.  Whole steps need no call, and no look at how many bytes the last one has. */
-static inline void copy_in_steps(uint8_t *to, const uint8_t *from, int64_t size, int64_t left) {
-    int64_t i;
-    if (size > MAX_STEPPED_BYTES || size > left - COPY_STEP_BYTES) {
-        memcpy(to, from, (size_t)size);
-        return;
-    }
-    for (i = 0; i < size; i += COPY_STEP_BYTES) memcpy(to + i, from + i, COPY_STEP_BYTES);
-}
-
 /* `write_row` for the rows from `index` on, which are values only: most tables that are written
  * are.  Stops at `stop`, or at a row that is not as it should be; returns the index of the next. */
 static inline int64_t write_values(const columns_in *in, int64_t index, uint8_t **p,

@@ -1,4 +1,5 @@
 /* Records to columns: one walk that takes everything but the bytes, then one that copies those.
+ * Where there is room for all bytes that could be there, the first walk copies them as well.
  *
  * Both run without the GIL, and the records may belong to somebody who writes to them meanwhile.
  * So the copy goes by what the walk noted down in memory of our own, and not by the records; and
@@ -18,6 +19,8 @@ typedef struct {
     uint32_t *at;  /* where the row's bytes are in its section; NULL_ROW: nowhere */
     int64_t bytes; /* `ends` are only good while this fits 31 bits */
     int64_t nulls;
+    uint8_t *data; /* where bytes are copied to in the first walk; NULL: by `copy_rows` */
+    int64_t room;  /* how many bytes `data` has room for */
 } column_out;
 
 /* A column with a row for each header: first counted, then filled. */
@@ -59,6 +62,16 @@ static inline void take_field(column_out *column, int64_t row, const field_view 
     column->ends[row + 1] = (int32_t)column->bytes;
 }
 
+/* Copy a field, which `take_field` comes to next, to where its column has room. */
+static inline int copy_field(const column_out *column, const field_view *field,
+                             const uint8_t *end) {
+    int64_t room = column->room - column->bytes, left = end - field->p;
+    if (field->size <= 0) return RECORD_IS_GOOD;
+    if (field->size > room) return FAULT_CHANGED;
+    copy_in_steps(column->data + column->bytes, field->p, field->size, left < room ? left : room);
+    return RECORD_IS_GOOD;
+}
+
 static inline void count_entry(entry_column_out *column, const field_view *field) {
     column->rows++;
     if (field->size < 0)
@@ -80,7 +93,8 @@ static int count_headers(record_view record, columns_out *out) {
     return record.headers == record.end ? RECORD_IS_GOOD : FAULT_SURPLUS;
 }
 
-/* Append `count` records, without their bytes.  `*index` is the record at fault, if any is. */
+/* Append `count` records; their bytes only to columns that have `data`.  `*index` is the record at
+ * fault, if any is. */
 static int take_records(record_cursor *cursor, int64_t count, columns_out *out, int64_t *index) {
     /* Copies, so that no store into a buffer can be suspected of changing them. */
     record_cursor at = *cursor;
@@ -100,6 +114,10 @@ static int take_records(record_cursor *cursor, int64_t count, columns_out *out, 
         offset[row] = record.offset;
         timestamp_ms[row] = record.timestamp_ms;
         take_field(&key, row, &record.key, start);
+        if (value.data) {
+            fault = copy_field(&value, &record.value, at.end);
+            if (fault) break;
+        }
         take_field(&value, row, &record.value, start);
         if (record.header_count) {
             header_at[row] = (uint32_t)(record.headers - start);

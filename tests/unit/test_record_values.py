@@ -1,4 +1,4 @@
-"""Columns of values and nothing else, for which the compiled twin has a way of its own."""
+"""Columns of values, which the compiled twin writes and reads by shorter ways than other rows."""
 
 from array import array
 from types import ModuleType
@@ -7,7 +7,7 @@ import pytest
 
 from ottla.records import codec
 from ottla.records.plain_hashes import crc32c
-from ottla.records.shapes import BinaryColumn, UnwrittenColumns
+from ottla.records.shapes import BinaryColumn, Section, UnwrittenColumns
 from tests.record_twins import BOTH
 
 NOW_MS = 1_700_000_000_000
@@ -119,3 +119,35 @@ def test_rows_that_fill_strides_exactly_come_with_their_checksum(twin: ModuleTyp
 
 def test_no_rows_have_the_checksum_of_nothing(twin: ModuleType) -> None:
     assert twin.encode_columns(UnwrittenColumns(0, NOW_MS), None, 61, None, True).body_crc == 0
+
+
+def section_of(values: list[bytes | None], key: bytes | None = None) -> Section:
+    encoded = codec.encode([(NOW_MS, key, value, [("h", key)] if key else ()) for value in values])
+    return Section(encoded.data, len(values), 0, NOW_MS)
+
+
+@pytest.mark.parametrize("may_overwrite", [False, True], ids=["kept", "given up"])
+@pytest.mark.parametrize("key", [None, b"key"])
+@pytest.mark.parametrize("last", ODD_SIZES)
+def test_values_of_any_size_are_read_from_sections(
+    twin: ModuleType, last: int, key: bytes | None, may_overwrite: bool
+) -> None:
+    values: list[bytes | None] = [*map(value_of, ODD_SIZES), None, value_of(last)]
+
+    read = twin.columns([section_of(values, key), section_of(values[-1:], key)], may_overwrite)
+
+    assert read == codec.columns([section_of(values, key), section_of(values[-1:], key)])
+    assert bytes(read.value.data) == b"".join(value or b"" for value in [*values, values[-1]])
+
+
+def test_columns_keep_nothing_of_the_sections_alive(twin: ModuleType) -> None:
+    memory = bytearray(section_of([value_of(100)]).body)
+    read = twin.columns([Section(memory, 1, 0, NOW_MS)])
+
+    memory.clear()  # which it refuses while somebody looks into it
+
+    assert read.value.data == value_of(100)
+
+
+def test_no_sections_have_no_values(twin: ModuleType) -> None:
+    assert twin.columns([]) == codec.columns([])

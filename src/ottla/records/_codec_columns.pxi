@@ -21,6 +21,7 @@ cdef class _RowColumn:
 
     cdef bytes ends
     cdef bytes at
+    cdef bytearray data
 
     def __cinit__(self, int64_t rows):
         self.ends = new_bytes(4 * (rows + 1))
@@ -30,6 +31,19 @@ cdef class _RowColumn:
         out.ends = <int32_t *>PyBytes_AS_STRING(self.ends)
         out.ends[0] = 0
         out.at = <uint32_t *>PyBytes_AS_STRING(self.at)
+
+    cdef open_data(self, list sections, column_out *out):
+        """Make room for all bytes of the sections, so that the first walk copies those it finds."""
+        out.room = 0
+        for section in sections:
+            out.room += (<_Records>section).body.size
+        self.data = PyByteArray_FromStringAndSize(NULL, out.room)
+        out.data = <uint8_t *>PyByteArray_AS_STRING(self.data)
+
+    cdef taken(self, const column_out *out, int64_t rows):
+        """The whole column, after the first walk."""
+        PyByteArray_Resize(self.data, out.bytes)
+        return BinaryColumn(self.ends, self.data, self.validity_of(out, rows))
 
     cdef copied(self, list sections, const column_out *out):
         """The whole column, with the bytes that `take_records` found in the sections."""
@@ -128,6 +142,8 @@ def columns(sections, bint may_overwrite=False):
     out.header_at = <uint32_t *>PyBytes_AS_STRING(header_at)
     key.open(&out.key)
     value.open(&out.value)
+    if not may_overwrite:
+        value.open_data(opened, &out.value)
     for records in opened:
         take(<_Records>records, &out)
     if out.has_bad_utf8:
@@ -140,7 +156,7 @@ def columns(sections, bint may_overwrite=False):
     if may_overwrite:
         values = value.moved(opened, &out.value)
     else:
-        values = value.copied(opened, &out.value)
+        values = value.taken(&out.value, rows)
     return Columns(rows, offset, timestamp_ms, keys, values, headers)
 
 

@@ -52,6 +52,8 @@ cdef extern from "columns_out.h" nogil:
         uint32_t *at
         int64_t bytes
         int64_t nulls
+        uint8_t *data
+        int64_t room
 
     ctypedef struct entry_column_out:
         int32_t *ends

@@ -92,29 +92,39 @@ def to_arrow(
     Raises:
         BatchError: A batch is broken, the bound was passed, or a column would exceed 2 GiB.
     """
+    arrays = arrays_of(batches, max_bytes=max_bytes, may_overwrite=may_overwrite)
+    return pyarrow().RecordBatch.from_arrays(arrays, schema=schema())
+
+
+def arrays_of(
+    batches: Iterable[Batch],
+    *,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+    may_overwrite: bool = False,
+) -> "list[pa.Array]":
+    """The columns of `to_arrow`, for who puts them together in another way."""
     sections = []
     for batch in batches:
         section = batch.section(max_bytes)
         if batch.attributes & COMPRESSION_BITS:
             max_bytes -= len(section.body)
         sections.append(section)
-    return _record_batch(pyarrow(), kernel.columns(sections, may_overwrite))
+    return _arrays(pyarrow(), kernel.columns(sections, may_overwrite))
 
 
-def _record_batch(pa: ModuleType, columns: Columns) -> "pa.RecordBatch":
+def _arrays(pa: ModuleType, columns: Columns) -> "list[pa.Array]":
     types = _types()
     array, buffer = pa.Array.from_buffers, pa.py_buffer
     count, offset, timestamp_ms, key, value, headers = columns
     header_count = len(headers.keys.offsets) // 4 - 1
     entries = _header_array(pa, headers, header_count) if header_count else _no_headers()
-    arrays = [
+    return [
         _binary_array(pa, types.binary, key, count),
         _binary_array(pa, types.binary, value, count),
         array(types.integer, count, [None, buffer(offset)]),
         array(types.timestamp, count, [None, buffer(timestamp_ms)]),
         array(types.headers, count, [None, buffer(headers.offsets)], children=[entries]),
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema())
 
 
 def _header_array(pa: ModuleType, headers: HeaderColumn, count: int) -> "pa.StructArray":

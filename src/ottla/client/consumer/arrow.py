@@ -6,7 +6,7 @@ No Python object is made for a record.  The spans of the batch travel in the met
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.arrow_offsets import spans_text
@@ -15,7 +15,8 @@ from ottla.client.consumer.shelf import TakenBatches
 from ottla.client.records import ARROW_SPANS
 from ottla.errors import SerializationError
 from ottla.model import TopicPartition
-from ottla.records.arrow import pyarrow, to_arrow
+from ottla.records.arrow import arrays_of, pyarrow
+from ottla.records.arrow import schema as schema_of_records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,13 +42,21 @@ def arrow_batch(taken: TakenBatches, schema: "pa.Schema | None") -> "pa.RecordBa
 
 
 def _partition_batch(pa: Any, tp: TopicPartition, parts: Sequence[Part]) -> Any:
-    rows = _cut(to_arrow(part.batch for part in parts), parts)
-    count = rows.num_rows
-    columns = {name: rows.column(name) for name in rows.schema.names}
+    key, value, offset, timestamp, headers = _cut(arrays_of(part.batch for part in parts), parts)
+    count = len(offset)
     topic, partition = _repeated(tp, 1 << (count - 1).bit_length() if count else 0)
-    columns["topic"], columns["partition"] = topic.slice(0, count), partition.slice(0, count)
-    names = [*_ORDER, "value"]
-    return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+    topic, partition = topic.slice(0, count), partition.slice(0, count)
+    columns = [topic, partition, offset, timestamp, key, headers, value]
+    return pa.RecordBatch.from_arrays(columns, schema=_schema())
+
+
+@cache
+def _schema() -> Any:
+    """Made once: to make it takes longer than to put all columns together."""
+    pa = pyarrow()
+    types = {"topic": pa.string(), "partition": pa.int32()}
+    types |= {field.name: field.type for field in schema_of_records()}
+    return pa.schema([(name, types[name]) for name in (*_ORDER, "value")])
 
 
 @lru_cache(maxsize=64)
@@ -60,14 +69,15 @@ def _repeated(tp: TopicPartition, count: int) -> tuple[Any, Any]:
     )
 
 
-def _cut(rows: Any, parts: Sequence[Part]) -> Any:
+def _cut(columns: list[Any], parts: Sequence[Part]) -> list[Any]:
     """Without what lies before the first part's beginning and after the last one's end."""
-    offsets = memoryview(rows.column("offset").buffers()[1]).cast("q")[: rows.num_rows]
+    _, _, offset, _, _ = columns
+    offsets = memoryview(offset.buffers()[1]).cast("q")[: len(offset)]
     first = bisect_left(offsets, parts[0].from_offset)
     last = bisect_left(offsets, parts[-1].to_offset)
-    if first == 0 and last == rows.num_rows:
-        return rows
-    return rows.slice(first, last - first)
+    if first == 0 and last == len(offset):
+        return columns
+    return [column.slice(first, last - first) for column in columns]
 
 
 def _with_values(pa: Any, rows: Any, schema: "pa.Schema") -> Any:
