@@ -15,8 +15,8 @@ from typing import Final
 _COURSES: Final = 4
 """Of two waits, each short or long."""
 _LAP_S: Final = 30e-6
-"""To ask the kernel once takes a tenth of this.  If it took longer, somebody else had our processor
-meanwhile, and needs it more."""
+"""To ask the kernel once takes a tenth of this.  If it took longer, somebody else has used our
+processor meanwhile; if that was not for us, it is better off without us."""
 
 Ready = list[tuple[selectors.SelectorKey, int]]
 
@@ -71,6 +71,7 @@ class AttentiveSelector(selectors.DefaultSelector):
         waited_s = lap_s = 0.0
         ready: Ready = []
         while not ready and waited_s < patience_s and lap_s < _LAP_S:
+            os.sched_yield()  # it may be the client that waits for our processor
             ready = super().select(0)
             lap_s = time.monotonic() - began_s - waited_s
             waited_s += lap_s
