@@ -237,6 +237,7 @@ static rows_written write_rows(const columns_in *rows, uint8_t *p, const uint8_t
     while (now.index < in.rows && !now.fault) {
         const uint8_t *stop = !crc || end - p < CRC32C_STRIDE_BYTES ? end : p + CRC32C_STRIDE_BYTES;
         write_until(&in, &now, stop, end);
+        if (now.at >= end && now.index < in.rows && !now.fault) now.fault = ROW_HAS_NO_ROOM;
         if (crc && now.at - p >= CRC32C_STRIDE_BYTES) {
             int64_t whole = (now.at - p) / CRC32C_STRIDE_BYTES * CRC32C_STRIDE_BYTES;
             sum = crc32c(sum, p, (size_t)whole);

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.records import codec
 from ottla.records.plain_hashes import crc32c
-from ottla.records.shapes import BinaryColumn, Section, UnwrittenColumns
+from ottla.records.shapes import BinaryColumn, HeaderColumn, Section, UnwrittenColumns
 from tests.record_twins import BOTH
 
 NOW_MS = 1_700_000_000_000
@@ -151,3 +151,16 @@ def test_columns_keep_nothing_of_the_sections_alive(twin: ModuleType) -> None:
 
 def test_no_sections_have_no_values(twin: ModuleType) -> None:
     assert twin.columns([]) == codec.columns([])
+
+
+@pytest.mark.parametrize("size", range(50, 110))
+def test_rows_behind_one_that_fills_all_room_are_written(twin: ModuleType, size: int) -> None:
+    """Null rows whose offsets go back: the room that was made by the offsets is too small."""
+    header = ("k", value_of(size))
+    lists = array("i", [0, 1, 0, 0]).tobytes()
+    entries = column_of([b"k"]), column_of([header[1]])
+    columns = UnwrittenColumns(3, NOW_MS, headers=HeaderColumn(lists, *entries, b"\x05"))
+
+    assert twin.encode_columns(columns) == codec.encode(
+        [(NOW_MS, None, None, (header,)), (NOW_MS, None, None, ()), (NOW_MS, None, None, ())]
+    )
