@@ -14,9 +14,6 @@ from typing import Final
 
 _COURSES: Final = 4
 """Of two waits, each short or long."""
-_LAP_S: Final = 30e-6
-"""To ask the kernel once takes a tenth of this.  If it took longer, somebody else has used our
-processor meanwhile; if that was not for us, it is better off without us."""
 
 Ready = list[tuple[selectors.SelectorKey, int]]
 
@@ -68,13 +65,12 @@ class AttentiveSelector(selectors.DefaultSelector):
     def _look(self, began_s: float, timeout: float | None) -> tuple[Ready, float | None]:
         """What was found without sleeping, and what is left of the timeout."""
         patience_s = self._attention_s if timeout is None else min(self._attention_s, timeout)
-        waited_s = lap_s = 0.0
+        waited_s = 0.0
         ready: Ready = []
-        while not ready and waited_s < patience_s and lap_s < _LAP_S:
+        while not ready and waited_s < patience_s:
             os.sched_yield()  # it may be the client that waits for our processor
             ready = super().select(0)
-            lap_s = time.monotonic() - began_s - waited_s
-            waited_s += lap_s
+            waited_s = time.monotonic() - began_s
         return ready, None if timeout is None else max(timeout - waited_s, 0)
 
 
