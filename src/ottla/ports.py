@@ -129,6 +129,16 @@ class Disk(Protocol):
         """
         ...
 
+    def begin_sync(
+        self, files: "Iterable[File | Folder]", when_over: Callable[[Exception | None], None]
+    ) -> None:
+        """Do the same, and say by a call how it went, from the loop and never before this returns.
+
+        Who awaits is told by a future, one turn of the loop after the disk; every answer that
+        promises durability would wait for that.
+        """
+        ...
+
     def at_once(self, act: Callable[[], _T]) -> _T:
         """What `act` gives; a read in it that would wait for the device raises `ColdReadError`.
 

@@ -1,11 +1,12 @@
 """Brokers that break a promise on purpose: the simulation has to find each of them."""
 
 import asyncio
+from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
 
-from ottla.broker.flusher import Flusher, Syncable
+from ottla.broker.flusher import AfterSync, Flusher, Syncable
 from ottla.broker.partition import Partition
 from ottla.testing.simulation import Simulation
 from tests.simulation.workload import Workload
@@ -22,6 +23,9 @@ class AcknowledgesBeforeSync(Flusher):
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         future.set_result(response)
         return future
+
+    def after_sync(self, response: R, if_failed: Callable[[R], R]) -> AfterSync[R]:
+        return response  # type: ignore[return-value]  # which is answered as it is
 
 
 class ShowsBeforeSync(Flusher):

@@ -1,13 +1,10 @@
 """The order in which answers leave, and with whom they leave together."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from ottla.broker.answers import COALESCED_BYTES, Answers
-from ottla.broker.flusher import AfterSync
+from ottla.broker.flusher import AfterSync, Sync
 from ottla.wire.frame import with_size
 from ottla.wire.header import RequestHeader, encode_response
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateResponse
@@ -26,18 +23,11 @@ class Written(asyncio.Transport):
         self.writes.append(bytes(data))
 
 
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
-
-
 def answer(payload: bytes) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(auth_bytes=payload)
 
 
-def after(sync: "asyncio.Future[None]", payload: bytes) -> AfterSync[Any]:
+def after(sync: Sync, payload: bytes) -> AfterSync[Any]:
     return AfterSync(answer(payload), sync, lambda response: answer(b"lost"))
 
 
@@ -101,8 +91,8 @@ def test_what_is_before_a_missing_answer_leaves_without_it() -> None:
     assert written(answers) == [framed(b"second", b"third")]
 
 
-def test_answers_wait_for_their_sync_and_for_no_other(loop: asyncio.AbstractEventLoop) -> None:
-    early, late = loop.create_future(), loop.create_future()
+def test_answers_wait_for_their_sync_and_for_no_other() -> None:
+    early, late = Sync(), Sync()
     answers = Answers()
     answers.add(header(), answer(b"before"))
     answers.add_after(header(), after(early, b"saved"))
@@ -112,22 +102,19 @@ def test_answers_wait_for_their_sync_and_for_no_other(loop: asyncio.AbstractEven
     assert answers.count == 5
     assert written(answers) == [framed(b"before")]
 
-    late.set_result(None)
     answers.settle(late)
     assert written(answers) == []
-    early.set_result(None)
-    assert written(answers) == [], "whoever looked at the outcome says so"
     answers.settle(early)
     assert written(answers) == [framed(b"saved", b"saved too", b"behind", b"later")]
     assert answers.count == 0
 
 
-def test_a_sync_that_failed_makes_other_answers(loop: asyncio.AbstractEventLoop) -> None:
-    sync = loop.create_future()
+def test_a_sync_that_failed_makes_other_answers() -> None:
+    sync = Sync()
     answers = Answers()
     answers.add_after(header(), after(sync, b"saved"))
     answers.add(header(), answer(b"behind"))
-    sync.set_exception(OSError("the disk is gone"))
+    sync.error = OSError("the disk is gone")
     answers.settle(sync)
     assert written(answers) == [framed(b"lost", b"behind")]
 
@@ -142,14 +129,13 @@ def test_a_large_part_is_written_as_it_is() -> None:
     assert [large in write for write in writes] == [False, True, False]
 
 
-def test_nothing_is_left_of_answers_that_nobody_reads(loop: asyncio.AbstractEventLoop) -> None:
-    sync = loop.create_future()
+def test_nothing_is_left_of_answers_that_nobody_reads() -> None:
+    sync = Sync()
     answers = Answers()
     answers.add(header(), answer(b"first"))
     answers.add_after(header(), after(sync, b"second"))
     answers.reserve()
     answers.clear()
-    sync.set_result(None)
     answers.settle(sync)
     assert (answers.count, answers.size_bytes) == (0, 0)
     assert written(answers) == []

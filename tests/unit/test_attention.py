@@ -11,11 +11,13 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.runtime.attention import (
+    AttentiveLoop,
     AttentiveSelector,
     Expectation,
     attentive_loop,
     processor_count,
 )
+from ottla.runtime.syncing import DiskThreads
 
 LONG_S = 30.0
 """Attention that does not end during a test."""
@@ -137,3 +139,69 @@ def test_a_loop_is_attentive_where_it_may_be(
 
 def test_the_processors_that_we_may_use_are_counted() -> None:
     assert 1 <= processor_count() <= (os.cpu_count() or 1)
+
+
+def spent_s(selector: AttentiveSelector, timeout_s: float) -> float:
+    """How long a wait kept the processor busy."""
+    began_s = time.thread_time()
+    assert selector.select(timeout_s) == []
+    return time.thread_time() - began_s
+
+
+def test_after_short_waits_it_looks(eager: AttentiveSelector) -> None:
+    assert spent_s(eager, 0.2) > 0.01
+
+
+def test_after_long_waits_it_sleeps() -> None:
+    with AttentiveSelector(0.02) as selector:
+        for _ in range(4):
+            selector.select(0.03)
+
+        assert spent_s(selector, 0.1) < 0.01
+
+
+def test_to_ask_without_waiting_is_no_short_wait() -> None:
+    with AttentiveSelector(LONG_S) as selector:
+        for _ in range(4):
+            selector.select(0)
+
+        assert spent_s(selector, 0.1) < 0.01
+
+
+def test_looking_counts_as_waiting(eager: AttentiveSelector) -> None:
+    began_s = time.monotonic()
+
+    eager.select(0.5)
+
+    assert 0.5 <= time.monotonic() - began_s < 0.9
+
+
+def test_it_sleeps_while_a_thread_has_an_errand_for_it(eager: AttentiveSelector) -> None:
+    eager.errand_count = 1
+
+    assert spent_s(eager, 0.2) < 0.01
+
+    eager.errand_count = 0
+    assert spent_s(eager, 0.2) > 0.01, "and it has learned nothing from that"
+
+
+def test_what_disk_threads_do_is_an_errand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.runtime.attention.processor_count", lambda: 2)
+    threads = DiskThreads("test", most=2)
+
+    def fail(_: int) -> None:
+        raise OSError(5, "broken")
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, AttentiveLoop)
+        for act in (lambda _: None, fail):
+            working = asyncio.ensure_future(threads.work_off([[1], [2]], act))
+            await asyncio.sleep(0)
+            assert loop.attention.errand_count == 1
+            await asyncio.gather(working, return_exceptions=True)
+            assert loop.attention.errand_count == 0
+
+    with asyncio.Runner(loop_factory=lambda: attentive_loop(250)) as runner:
+        runner.run(run())
+    threads.stop()

@@ -65,6 +65,12 @@ class Scene:
         self.flusher.note(self.journal)
         return self.flusher.when_durable(answer)
 
+    async def append_and_sync(self, answer: str) -> str:
+        durable = self.append(answer)
+        await turn()
+        self.disk.gates[-1].set_result(None)
+        return await durable
+
 
 def failed(answer: R) -> R:
     raise AssertionError(f"{answer} was to be given as it is")
@@ -115,7 +121,7 @@ def test_an_answer_does_not_leave_with_those_that_had_nothing_to_wait_for() -> N
         scene.flusher.note(scene.journal)
         written = scene.flusher.after_sync("something was", failed)
         await turn()
-        assert not written.sync.done()
+        assert not written.sync.is_over
         scene.disk.gates[0].set_result(None)
         assert await written == "something was"
 
@@ -162,7 +168,7 @@ def test_answers_after_one_sync_share_it() -> None:
         assert late.sync is not answers[0].sync
         scene.disk.gates[0].set_result(None)
         assert [await answer for answer in answers] == [0, 1, 2]
-        assert not late.sync.done()
+        assert not late.sync.is_over
         scene.disk.gates[1].set_result(None)
         assert await late == "late"
 

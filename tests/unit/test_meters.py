@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ottla.broker.families import RECENT_S, Recent
-from ottla.broker.flusher import AfterSync
+from ottla.broker.flusher import AfterSync, Sync
 from ottla.broker.meters import BOUNDS_S, LAG_INTERVAL_S, SAMPLED_OF, Histogram, Meters, quantile_s
 from ottla.testing.loop import SimLoop
 from ottla.wire.messages.heartbeat import HeartbeatResponse
@@ -73,13 +73,12 @@ def test_the_first_requests_count_for_themselves_and_a_later_sample_for_many() -
 def test_a_request_is_timed_until_the_sync_that_it_waits_for() -> None:
     async def scenario(meters: Meters) -> None:
         loop = asyncio.get_running_loop()
-        sync: asyncio.Future[None] = loop.create_future()
+        sync = Sync()
         meters.sample(KEY, AfterSync(RESPONSE, sync, lambda response: response), loop.time())
         await asyncio.sleep(2)
         assert KEY not in meters.request_times
 
-        sync.set_result(None)
-        await asyncio.sleep(0.001)
+        sync.tell()
 
         assert meters.request_times[KEY].sum_s == pytest.approx(2, abs=0.01)
 

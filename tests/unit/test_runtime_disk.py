@@ -18,7 +18,7 @@ import pytest
 from ottla.runtime import disk as disk_module
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.files import OpenFiles, RealFile
-from ottla.runtime.syncing import DiskThreads, Errors, sync_descriptor
+from ottla.runtime.syncing import DiskThreads, Errors, first_of, sync_descriptor
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
@@ -257,19 +257,17 @@ def test_shares_are_synced_at_the_same_time_and_each_in_its_order() -> None:
         if number == 12:
             raise OSError(errno.EIO, "twelve is broken")
 
-    told: list[Errors] = []
+    async def run() -> Errors:
+        told: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
+        threads.begin([[10, 11, 12], [20, 21]], sync, told.set_result)
+        return await told
 
-    async def run() -> None:
-        with pytest.raises(OSError, match="twelve is broken"):
-            await threads.work_off([[10, 11, 12], [20, 21]], sync, told.append)
-
-    asyncio.run(run())
+    errors = asyncio.run(run())
     threads.stop()
     assert [number for number in synced if number < 20] == [10, 11, 12]
     assert [number for number in synced if number >= 20] == [20, 21]
-    assert [[error is None for error in errors] for errors in told] == [
-        [True, True, False, True, True]
-    ]
+    assert [error is None for error in errors] == [True, True, False, True, True]
+    assert str(first_of(errors)) == "[Errno 5] twelve is broken"
 
 
 def test_a_bug_in_a_thread_ends_neither_the_thread_nor_the_wait(
@@ -296,17 +294,12 @@ def test_the_room_of_a_large_file_is_freed_in_a_thread(disk: RealDisk) -> None:
     freed_by: list[str] = []
 
     class Told(DiskThreads):
-        async def work_off(
-            self,
-            shares: Sequence[Sequence[_T]],
-            act: Callable[[_T], None],
-            done: Callable[[Errors], None] = lambda _: None,
-        ) -> None:
+        async def work_off(self, shares: Sequence[Sequence[_T]], act: Callable[[_T], None]) -> None:
             def tell(item: _T) -> None:
                 freed_by.append(threading.current_thread().name)
                 act(item)
 
-            await super().work_off(shares, tell, done)
+            await super().work_off(shares, tell)
 
     disk._remove_threads = Told("aside", most=1)
     for name, size_bytes in {"small": 1, "large": disk_module.LARGE_BYTES}.items():
@@ -323,21 +316,23 @@ def test_the_room_of_a_large_file_is_freed_in_a_thread(disk: RealDisk) -> None:
 
 
 def test_who_waits_for_a_sync_learns_of_a_bug_at_its_end(
-    caplog: pytest.LogCaptureFixture,
+    disk: RealDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    threads = DiskThreads("test", most=1)
+    file = disk.open("file", create=True)
+    file.write(0, b"x")
 
-    def fail(_: Errors) -> None:
+    def fail(*_: object) -> None:
         raise ValueError("nobody expected this")
 
     async def run() -> None:
         async with asyncio.timeout(60):
             with pytest.raises(ValueError, match="nobody expected this"):
-                await threads.work_off([[1]], lambda _: None, fail)
+                await disk.sync_files([file])
 
-    asyncio.run(run())
-    threads.stop()
-    ours = [record for record in caplog.records if record.name == "ottla.runtime.syncing"]
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "_unpin", fail)
+        asyncio.run(run())
+    ours = [record for record in caplog.records if record.name == "ottla.runtime.disk"]
     assert [record.exc_info is not None for record in ours] == [True]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import Any, Final
 
-from ottla.broker.flusher import AfterSync
+from ottla.broker.flusher import AfterSync, Sync
 from ottla.wire.header import RequestHeader, encode_framed_response
 
 Part = bytes | bytearray | memoryview
@@ -85,7 +85,7 @@ class Slot:
 
     __slots__ = ("count", "held", "parts", "size_bytes", "sync")
 
-    def __init__(self, sync: "asyncio.Future[None] | None" = None) -> None:
+    def __init__(self, sync: Sync | None = None) -> None:
         self.count = 0
         self.sync = sync
         """What the responses wait for, although they are known."""
@@ -147,15 +147,13 @@ class Answers:
         slot.size_bytes += frame_bytes
         self.size_bytes += frame_bytes
 
-    def settle(self, sync: "asyncio.Future[None]") -> None:
+    def settle(self, sync: Sync) -> None:
         """`sync` is over, well or not: what waited for it may leave, as it is or as it became."""
-        has_failed = sync.exception() is not None
         for slot in self._slots:
             if slot.sync is sync:
                 slot.sync = None
                 for header, result in slot.held:
-                    response = result.response
-                    self.fill(slot, header, result.if_failed(response) if has_failed else response)
+                    self.fill(slot, header, result.outcome)
                 slot.held.clear()
 
     def write_to(self, transport: asyncio.Transport) -> None:

@@ -13,6 +13,7 @@ import errno
 import logging
 from collections import deque
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from ottla.ports import Disk, File, Folder
@@ -50,8 +51,48 @@ class Syncable(Protocol):
     def mark_synced(self, up_to_offset: int) -> None: ...
 
 
+Told = Callable[["Sync"], None]
+
+
+class Sync:
+    """One sync: what it covers, who waits for it, and how it went.
+
+    It is no future: who waits is called in the turn of the loop in which the disk is done.
+    """
+
+    __slots__ = ("error", "has_ended", "is_over", "is_wanted", "marks", "waiting")
+
+    def __init__(self) -> None:
+        self.marks: list[tuple[Syncable, int]] = []
+        self.waiting: list[Told] = []
+        self.is_wanted = False
+        """Whether somebody waits for it, or is about to, so that it must take place."""
+        self.has_ended = False
+        """Whether the disk is done, which counts once all that began before it have ended."""
+        self.is_over = False
+        """Whether it counts, or has failed."""
+        self.error: OSError | None = None
+
+    def when_over(self, told: Told) -> None:
+        """Have `told` called once it is over: now, if it is."""
+        if self.is_over:
+            told(self)
+        else:
+            self.waiting.append(told)
+
+    def tell(self) -> None:
+        """It is over: call everybody who waits, in the order in which they came."""
+        self.is_over = True
+        waiting, self.waiting = self.waiting, []
+        for told in waiting:
+            try:
+                told(self)
+            except Exception:  # a bug, but the others wait, too
+                log.exception("somebody could not be told of a sync")
+
+
 class AfterSync(Generic[R]):
-    """A response that may leave once `sync` is done, which it shares with all of its group.
+    """A response that may leave once `sync` is over, which it shares with all of its group.
 
     Whoever answers hundreds of requests after one sync looks at both; everybody else awaits it.  If
     the sync fails, the response is what `if_failed` makes of it.
@@ -59,31 +100,22 @@ class AfterSync(Generic[R]):
 
     __slots__ = ("if_failed", "response", "sync")
 
-    def __init__(
-        self, response: R, sync: asyncio.Future[None], if_failed: Callable[[R], R]
-    ) -> None:
+    def __init__(self, response: R, sync: Sync, if_failed: Callable[[R], R]) -> None:
         self.response = response
         self.sync = sync
         self.if_failed = if_failed
 
+    @property
+    def outcome(self) -> R:
+        """What to answer, now that the sync is over."""
+        return self.response if self.sync.error is None else self.if_failed(self.response)
+
     def __await__(self) -> Generator[Any, None, R]:
-        try:
-            yield from asyncio.shield(self.sync).__await__()  # who gives up, gives up for himself
-        except OSError:  # which the flusher has told of
-            return self.if_failed(self.response)
-        return self.response
-
-
-class _Sync:
-    """One sync: what it covers, and whom."""
-
-    __slots__ = ("error", "is_over", "marks", "waiting")
-
-    def __init__(self, waiting: list[tuple[asyncio.Future[Any], Any]]) -> None:
-        self.marks: list[tuple[Syncable, int]] = []
-        self.waiting = waiting
-        self.is_over = False
-        self.error: OSError | None = None
+        if not self.sync.is_over:
+            told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.sync.when_over(lambda _: None if told.done() else told.set_result(None))
+            yield from told
+        return self.outcome
 
 
 class Flusher:
@@ -102,42 +134,38 @@ class Flusher:
         self._on_synced = on_synced
         self._on_failure = on_failure
         self._dirty: dict[int, Syncable] = {}
-        self._waiting: list[tuple[asyncio.Future[Any], Any]] = []
-        self._next_sync: asyncio.Future[None] | None = None
-        self._tasks: dict[asyncio.Task[None], None] = {}
-        """In order: they are canceled in it, and a simulation shall be the same every time."""
-        self._under_way: deque[_Sync] = deque()
+        self._next = Sync()
+        """The one that will begin next, with those who wait for it already."""
+        self._will_begin = False
+        self._under_way: deque[Sync] = deque()
+        """Those that do not count yet, in the order in which they began."""
         self._later: asyncio.TimerHandle | None = None
         self._failure: OSError | None = None
+        self._is_abandoned = False
         self.on_duration: Callable[[float], None] = lambda duration_s: None
         """Told how many seconds each sync took."""
 
     @property
     def is_at_rest(self) -> bool:
         """Whether all that was noted is durable."""
-        return not self._dirty and not self._tasks and self._failure is None
+        return not self._dirty and not self._is_busy and self._failure is None
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._will_begin or bool(self._under_way)
 
     def note(self, dirty: Syncable) -> None:
         """Take note that `dirty` has something to sync, and sync it soon."""
         self._dirty[id(dirty)] = dirty
-        if not self._tasks or dirty.unsynced_bytes >= self.much_bytes:
-            self._begin()
+        if not self._under_way or dirty.unsynced_bytes >= self.much_bytes:
+            self._begin_soon()
 
     def note_for_later(self, dirty: Syncable) -> None:
         """Take note of something that nobody waits for: it goes with the next sync there is."""
         self._dirty[id(dirty)] = dirty
-        if not self._tasks and self._later is None:
+        if not self._is_busy and self._later is None:
             loop = asyncio.get_running_loop()
-            self._later = loop.call_later(LATER_MS / 1000, self._begin)
-
-    def _begin(self) -> None:
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
-        is_about_to_begin = len(self._under_way) < len(self._tasks)
-        if len(self._tasks) < MOST_SYNCS and not is_about_to_begin and self._failure is None:
-            task = asyncio.get_running_loop().create_task(self._run())
-            self._tasks[task] = None
+            self._later = loop.call_later(LATER_MS / 1000, self._begin_soon)
 
     def forget(self, gone: Syncable) -> None:
         """Take note that `gone` was deleted: its files are closed, and nobody misses them."""
@@ -149,25 +177,38 @@ class Flusher:
         If the sync fails it raises the `OSError` instead.
         """
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        if self._failure is not None:
-            future.set_exception(self._failure)
-        elif not self._dirty and not self._tasks:
-            future.set_result(response)
-        else:
-            self._waiting.append((future, response))
-            if not self._tasks:
-                self._begin()
+
+        def told(sync: Sync) -> None:
+            if future.done():
+                return
+            if sync.error is None:
+                future.set_result(response)
+            else:
+                future.set_exception(sync.error)
+                future.exception()  # whoever waited may be gone; the failure itself is not missed
+
+        self._covering().when_over(told)
         return future
 
     def after_sync(self, response: R, if_failed: Callable[[R], R]) -> AfterSync[R]:
-        """As `when_durable`, with one future for all who ask before the next sync begins.
+        """As `when_durable`, with one sync for all who ask before the next one begins.
 
-        If the sync fails, `if_failed` makes the response that is given instead.
+        If it fails, `if_failed` makes the response that is given instead.
         """
-        sync = self._next_sync
-        if sync is None or sync.done():
-            sync = self._next_sync = self.when_durable(None)
-        return AfterSync(response, sync, if_failed)
+        return AfterSync(response, self._covering(), if_failed)
+
+    def _covering(self) -> Sync:
+        """The sync that covers all that was noted so far: one that is over, or will be."""
+        if self._dirty and self._failure is None:
+            self._next.is_wanted = True
+            if not self._under_way:
+                self._begin_soon()
+            return self._next
+        if self._under_way:
+            return self._under_way[-1]
+        past = Sync()
+        past.is_over, past.error = True, self._failure
+        return past
 
     async def flush(self) -> None:
         """Wait until all that was noted so far is durable."""
@@ -175,82 +216,103 @@ class Flusher:
 
     def abandon(self) -> None:
         """Sync nothing more, as if the process had ended: who waits is never answered."""
+        self._is_abandoned = True
         if self._later is not None:
             self._later.cancel()
-        for task in self._tasks:
-            task.cancel()
 
-    async def _run(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _begin_soon(self) -> None:
+        """Begin a sync in the next turn of the loop: all who come in this one shall share it."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        if not self._will_begin and self._has_room:
+            self._will_begin = True
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    @property
+    def _has_room(self) -> bool:
+        return sum(not sync.has_ended for sync in self._under_way) < MOST_SYNCS
+
+    def _begin(self) -> None:
+        self._will_begin = False
+        if self._failure is not None or self._is_abandoned:
+            return
+        dirty, self._dirty = self._dirty, {}
+        sync, self._next = self._next, Sync()
+        self._under_way.append(sync)
         try:
-            await self._sync_on()
-        except Exception as error:  # a bug, and nobody knows what was synced before it
-            log.exception("the end of a sync could not be taken note of")
-            self._fail(OSError(errno.EIO, f"the sync cannot be relied on: {error}"))
-        finally:
-            del self._tasks[task]  # at once: whoever comes next must not take it for alive
-
-    async def _sync_on(self) -> None:
-        """Sync again and again, as long as there is something that no other sync will see to."""
-        while self._failure is None and (self._dirty or self._waiting):
-            dirty, self._dirty = self._dirty, {}
-            waiting, self._waiting = self._waiting, []
-            self._next_sync = None
-            sync = _Sync(waiting)
-            self._under_way.append(sync)
             sync.marks = [(item, item.next_offset) for item in dirty.values()]
             files = [file for item in dirty.values() for file in item.unsynced_files()]
             began_s = asyncio.get_running_loop().time()
-            try:
-                await self._disk.sync_files(files)
-            except OSError as error:
-                sync.error = error
-            except Exception as error:  # a bug, but whoever waits must not wait for ever
-                log.exception("a sync did not take place")
-                sync.error = OSError(errno.EIO, f"the sync did not take place: {error}")
-            sync.is_over = True
+            self._disk.begin_sync(files, partial(self._end, sync, began_s))
+        except Exception as error:
+            self._fail_for_a_bug(error)
+
+    def _end(self, sync: Sync, began_s: float, error: Exception | None) -> None:
+        """The disk is done.  Begin the next sync first: its thread waits for us to stop working."""
+        if self._is_abandoned or self._failure is not None:
+            return
+        sync.has_ended = True
+        sync.error = _as_failure(error)
+        over: list[Sync] = []
+        try:
             self.on_duration(asyncio.get_running_loop().time() - began_s)
-            self._count()
-            if self._under_way and not self._has_much():
-                return  # the other one goes on when it has ended
+            self._count(over)
+        except Exception as bug:
+            self._fail_for_a_bug(bug)
+        if self._must_go_on():
+            self._begin()
+        for each in over:
+            each.tell()
 
-    def _has_much(self) -> bool:
-        return any(item.unsynced_bytes >= self.much_bytes for item in self._dirty.values())
+    def _must_go_on(self) -> bool:
+        """Whether there is something that no sync will see to that is under way, or will begin."""
+        if self._will_begin or self._failure is not None:
+            return False
+        if not self._under_way:
+            return bool(self._dirty) or self._next.is_wanted
+        return self._has_room and any(
+            item.unsynced_bytes >= self.much_bytes for item in self._dirty.values()
+        )
 
-    def _count(self) -> None:
-        """Take note of the syncs that are over, up to the first one that is not.
+    def _count(self, over: list[Sync]) -> None:
+        """Take note of the syncs that have ended, up to the first one that has not.
 
-        One that ended before another that began earlier counts for nothing until that one is over,
-        too: what it covers comes after what the other covers.
+        One that ended before another that began earlier counts for nothing until that one has, too:
+        what it covers comes after what the other covers.  Those that count are added to `over`.
         """
-        while self._under_way and self._under_way[0].is_over and self._failure is None:
+        while self._under_way and self._under_way[0].has_ended:
             sync = self._under_way[0]
             if sync.error is not None:
                 self._fail(sync.error)
                 return
-            self._under_way.popleft()
-            try:
-                for item, offset in sync.marks:
-                    item.mark_synced(offset)
-                    self._on_synced(item)
-            except Exception:
-                self._under_way.appendleft(sync)  # who waits for it shall be told
-                raise
-            for future, response in sync.waiting:
-                if not future.done():
-                    future.set_result(response)
+            for item, offset in sync.marks:
+                item.mark_synced(offset)
+                self._on_synced(item)
+            over.append(self._under_way.popleft())
+
+    def _fail_for_a_bug(self, bug: Exception) -> None:
+        """Nobody knows what was synced before it."""
+        log.exception("a sync could not be taken note of")
+        self._fail(OSError(errno.EIO, f"the sync cannot be relied on: {bug}"))
 
     def _fail(self, error: OSError) -> None:
         if self._failure is not None:
             return
         log.error("sync failed, the data directory goes offline: %s", error)
         self._failure = error
-        waiting = [one for sync in self._under_way for one in sync.waiting] + self._waiting
-        self._waiting = []
+        lost = [*self._under_way, self._next]
         self._under_way.clear()
-        for future, _ in waiting:
-            if not future.done():
-                future.set_exception(error)
-                future.exception()  # whoever waited may be gone; the failure itself is not missed
+        self._next = Sync()
+        for sync in lost:
+            sync.error = error
+            sync.tell()
         self._on_failure(error)
+
+
+def _as_failure(error: Exception | None) -> OSError | None:
+    """What is wrong with a directory whose sync has raised `error`."""
+    if error is None or isinstance(error, OSError):
+        return error
+    log.error("a sync did not take place", exc_info=error)  # a bug, but nobody may wait for ever
+    return OSError(errno.EIO, f"the sync did not take place: {error}")

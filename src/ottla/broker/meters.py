@@ -95,7 +95,7 @@ class Meters:
         self._due_counts[key] = count + step
         self.untimed_counts[key] = step
         if type(result) is AfterSync:
-            result.sync.add_done_callback(lambda _: self.finish(key, since_s, weight))
+            result.sync.when_over(lambda _: self.finish(key, since_s, weight))
         elif isinstance(result, Declared):
             self.finish(key, since_s, weight)
 

@@ -18,7 +18,7 @@ from ottla.broker.answers import COALESCED_BYTES, Answers, Outcome, Pending, Pro
 from ottla.broker.complaints import Complaints
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route
-from ottla.broker.flusher import AfterSync
+from ottla.broker.flusher import AfterSync, Sync
 from ottla.broker.meters import Meters
 from ottla.broker.read_budget import ReadBudget
 from ottla.errors import ErrorCode, WireError
@@ -73,17 +73,15 @@ class Session(asyncio.BufferedProtocol):
         self._answers = Answers()
         self._backlog: deque[bytearray] = deque()
         """Requests that arrived in one read with others and found no room; at most one read."""
-        self._is_held = False
-        """Whether a fetch waits.  Its answer may be large, so nothing is served meanwhile."""
+        self._is_held = False  # whether a fetch waits: nothing is served meanwhile
         self._is_frame_fresh = False  # whether what is served lies where it was read just now
         self._will_catch_up = False
-        self._sync: asyncio.Future[None] | None = None  # the last one that we are told of
+        self._sync: Sync | None = None  # the last one that we are told of
         self._unwritten_bytes = 0
         self._transport: asyncio.Transport | None = None
         self._is_reading = True
         self._is_writable = True
-        self._waiting: dict[Pending, None] = {}
-        """In order: they are canceled in it, and a simulation shall be the same every time."""
+        self._waiting: dict[Pending, None] = {}  # in order: a simulation shall be repeatable
         self.peer: tuple[str, int] = ("", 0)
         self.last_active = 0.0
 
@@ -258,14 +256,16 @@ class Session(asyncio.BufferedProtocol):
 
     def _hold_back(self, header: RequestHeader, result: AfterSync[Any]) -> None:
         self._answers.add_after(header, result)
-        if result.sync is not self._sync:  # we are told once, whatever number of answers wait
-            self._sync = result.sync
-            result.sync.add_done_callback(self._on_synced)
-
-    def _on_synced(self, sync: "asyncio.Future[None]") -> None:
-        if not sync.cancelled():
+        sync = result.sync
+        if sync.is_over:
             self._answers.settle(sync)
-            self._catch_up()
+        elif sync is not self._sync:  # we are told once, whatever number of answers wait
+            self._sync = sync
+            sync.when_over(self._on_synced)
+
+    def _on_synced(self, sync: Sync) -> None:
+        self._answers.settle(sync)
+        self._catch_up()
 
     def _expect(self, result: Pending | Awaitable[Any], request: Request) -> None:
         """Keep a place for what `result` will give.

@@ -49,10 +49,14 @@ class AttentiveSelector(selectors.DefaultSelector):
         super().__init__()
         self._attention_s = attention_s
         self._expectation = Expectation()
+        self.errand_count = 0
+        """What threads of ours do, for which the loop waits."""
 
     def select(self, timeout: float | None = None) -> Ready:
         if timeout is not None and timeout <= 0:
             return super().select(timeout)  # there is something else to do: this is no wait
+        if self.errand_count:
+            return super().select(timeout)  # a thread needs the processor, and will wake us up
         began_s = time.monotonic()
         ready: Ready = []
         if self._expectation.is_short:
@@ -74,13 +78,21 @@ class AttentiveSelector(selectors.DefaultSelector):
         return ready, None if timeout is None else max(timeout - waited_s, 0)
 
 
+class AttentiveLoop(asyncio.SelectorEventLoop):
+    """A loop on such a selector."""
+
+    def __init__(self, attention_s: float) -> None:
+        self.attention = AttentiveSelector(attention_s)
+        super().__init__(self.attention)
+
+
 def attentive_loop(attention_us: int) -> asyncio.AbstractEventLoop:
     """A loop that looks around for so many microseconds before it sleeps; a usual one for 0.
 
     Where there is one processor only, whoever is to send something needs it.
     """
     if attention_us and processor_count() > 1:
-        return asyncio.SelectorEventLoop(AttentiveSelector(attention_us / 1e6))
+        return AttentiveLoop(attention_us / 1e6)
     return asyncio.new_event_loop()
 
 

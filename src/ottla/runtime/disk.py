@@ -7,11 +7,12 @@ is quicker than any hand-over to a thread.  `files` keeps the number of descript
 
 import asyncio
 import fcntl
+import logging
 import math
 import os
 import posixpath
 import resource
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Final, TypeVar
@@ -21,7 +22,9 @@ from ottla.runtime.caching import Wanted
 from ottla.runtime.files import OpenFiles, RealFile
 from ottla.runtime.folders import RETRY_MS, FolderSyncs
 from ottla.runtime.paths import path_parts
-from ottla.runtime.syncing import MOST_THREADS, DiskThreads, Errors, sync_descriptor
+from ottla.runtime.syncing import MOST_THREADS, DiskThreads, Errors, first_of, sync_descriptor
+
+log = logging.getLogger(__name__)
 
 MOST_DESCRIPTORS: Final = 16_384
 """Descriptors that a disk holds at most, even where the process may have many more."""
@@ -145,26 +148,64 @@ class RealDisk:
 
     async def sync_files(self, files: Iterable[File | Folder]) -> None:
         """As the port says.  If the caller is canceled, what it asked for still takes place."""
-        group = dict.fromkeys(files)
-        pinned = await self._pin(file for file in group if not isinstance(file, Folder))
-        shares = _shares_of(f for f in group if isinstance(f, Folder) or f in pinned)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def done(errors: Errors) -> None:
-            for file, error in zip(chain.from_iterable(shares), errors, strict=True):
-                if error is not None and isinstance(file, RealFile):
-                    file.sync_error = error
-                    file.is_dirty = True
-            self._unpin(pinned)
+        def when_over(error: Exception | None) -> None:
+            if waiter.cancelled():
+                return
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
+
+        self.begin_sync(files, when_over)
+        await waiter
+
+    def begin_sync(
+        self, files: Iterable[File | Folder], when_over: Callable[[Exception | None], None]
+    ) -> None:
+        group = dict.fromkeys(files)
+        loop = asyncio.get_running_loop()
+        try:
+            pinned = self._pinned(group)
+        except OSError as error:
+            loop.call_soon(when_over, error)
+            return
+        if pinned is None:
+            loop.call_later(RETRY_MS / 1000, self._begin_sync_again, group, when_over)
+            return
+        shares = _shares_of([f for f in group if isinstance(f, Folder) or f in pinned])
+        if not shares:
+            loop.call_soon(when_over, None)
+            return
+
+        def finish(errors: Errors) -> None:
+            failure: Exception | None = first_of(errors)
+            try:
+                if failure is not None:
+                    _note_failures(shares, errors)
+                self._unpin(pinned)
+            except Exception as error:  # a bug, but whoever waits must not wait for ever
+                log.exception("the end of a sync could not be taken note of")
+                failure = failure or error
+            when_over(failure)
 
         for file in pinned:
             # Now, not at the end: what is written meanwhile needs another sync.
             file.is_dirty = False
-        if shares:
-            named = [
-                [self._absolute(f.path) if isinstance(f, Folder) else pinned[f] for f in share]
-                for share in shares
-            ]
-            await self._sync_threads.work_off(named, self._sync, done)
+        named = [
+            [self._absolute(f.path) if isinstance(f, Folder) else pinned[f] for f in share]
+            for share in shares
+        ]
+        self._sync_threads.begin(named, self._sync, finish)
+
+    def _begin_sync_again(
+        self, group: Iterable[File | Folder], when_over: Callable[[Exception | None], None]
+    ) -> None:
+        """Descriptors were lacking while others sync the same files."""
+        # Whoever has closed one meanwhile, most likely with its topic, does not miss it.
+        left = [f for f in group if not (isinstance(f, RealFile) and f.is_closed)]
+        self.begin_sync(left, when_over)
 
     def at_once(self, act: Callable[[], _T]) -> _T:
         open_files = self._open_files
@@ -231,31 +272,21 @@ class RealDisk:
     def _absolute(self, path: str) -> str:
         return os.path.join(self._root, *path_parts(path))
 
-    async def _pin(self, files: Iterable[File]) -> dict[RealFile, int]:
-        """Those of the files that have something to sync, each with a descriptor for it."""
-        group: dict[RealFile, None] = {}
-        for file in files:
-            assert isinstance(file, RealFile), file
-            group[file] = None
-        while True:
-            pinned = self._pinned(group)
-            if pinned is not None:
-                return pinned
-            await asyncio.sleep(RETRY_MS / 1000)
-            # Whoever has closed one meanwhile, most likely with its topic, does not miss it.
-            group = {file: None for file in group if not file.is_closed}
+    def _pinned(self, group: Iterable[File | Folder]) -> dict[RealFile, int] | None:
+        """Those of the files that have something to sync, each with a descriptor for it.
 
-    def _pinned(self, group: Iterable[RealFile]) -> dict[RealFile, int] | None:
-        """The same at once; None if descriptors are lacking while others sync the same files."""
+        None if descriptors are lacking while others sync the same files.
+        """
+        files = [file for file in group if isinstance(file, RealFile)]
         pinned: dict[RealFile, int] = {}
         try:
-            for file in group:
+            for file in files:
                 file.refuse_if_a_sync_failed()
                 if not file.gave_up_descriptor:
                     pinned[file] = self._open_files.pin(file)
         except OSError as error:
             self._unpin(pinned)
-            if error.errno in TOO_MANY_OPEN and any(file.pins for file in group):
+            if error.errno in TOO_MANY_OPEN and any(file.pins for file in files):
                 return None
             raise
         return pinned
@@ -283,8 +314,10 @@ def _make_folders(absolute: str) -> list[str]:
     return missing
 
 
-def _shares_of(files: Iterable[RealFile | Folder]) -> list[list[RealFile | Folder]]:
+def _shares_of(files: Sequence[RealFile | Folder]) -> list[list[RealFile | Folder]]:
     """The files, in one share for each thread that is worth its while; a folder's stay together."""
+    if len(files) == 1:
+        return [[*files]]  # as nearly always
     folders: dict[str, list[RealFile | Folder]] = {}
     for file in files:
         folder = file.path if isinstance(file, Folder) else posixpath.dirname(file.path)
@@ -294,6 +327,13 @@ def _shares_of(files: Iterable[RealFile | Folder]) -> list[list[RealFile | Folde
     for number, together in enumerate(folders.values()):
         shares[number % count] += together
     return shares
+
+
+def _note_failures(shares: Iterable[Iterable[RealFile | Folder]], errors: Errors) -> None:
+    for file, error in zip(chain.from_iterable(shares), errors, strict=True):
+        if error is not None and isinstance(file, RealFile):
+            file.sync_error = error
+            file.is_dirty = True
 
 
 def _default_max_descriptors() -> int:

@@ -18,6 +18,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from ottla.runtime.attention import AttentiveLoop
+
 log = logging.getLogger(__name__)
 
 MOST_THREADS: Final = 4
@@ -86,37 +88,46 @@ class DiskThreads:
         """Of those that were asked for and are not done yet."""
         self._was_refused = False
 
-    async def work_off(
-        self,
-        shares: Sequence[Sequence[_T]],
-        act: Callable[[_T], None],
-        done: Callable[[Errors], None] = lambda _: None,
-    ) -> None:
+    async def work_off(self, shares: Sequence[Sequence[_T]], act: Callable[[_T], None]) -> None:
         """Have `act` called with each item, failed ones or not, then raise the first `OSError`.
 
-        Shares may be done at the same time; within one, the order is kept.  `done` is called on
-        the loop, before this returns, and also if the caller was canceled: descriptors must stay
-        open until then.  What it raises is raised here, too, unless an item failed.
+        Shares may be done at the same time; within one, the order is kept.  If the caller is
+        canceled, all of it takes place all the same.
         """
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[None] = loop.create_future()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def finish(errors: Errors) -> None:
-            self._share_count -= len(shares)
-            failure: Exception | None = next(filter(None, errors), None)
-            try:
-                done(errors)
-            except Exception as error:  # a bug, but whoever waits must not wait for ever
-                log.exception("the end of a wait for the disk could not be taken note of")
-                failure = failure or error
             if waiter.cancelled():
                 return
+            failure = first_of(errors)
             if failure is None:
                 waiter.set_result(None)
             else:
                 waiter.set_exception(failure)
 
-        job = _Job(shares, act, loop, finish)
+        self.begin(shares, act, finish)
+        await waiter
+
+    def begin(
+        self,
+        shares: Sequence[Sequence[_T]],
+        act: Callable[[_T], None],
+        finish: Callable[[Errors], None],
+    ) -> None:
+        """Do the same, and have `finish` called on the loop once all of it is done."""
+
+        loop = asyncio.get_running_loop()
+        attention = loop.attention if isinstance(loop, AttentiveLoop) else None
+
+        def done(errors: Errors) -> None:
+            self._share_count -= len(shares)
+            if attention is not None:
+                attention.errand_count -= 1
+            finish(errors)
+
+        if attention is not None:
+            attention.errand_count += 1
+        job = _Job(shares, act, loop, done)
         self._share_count += len(shares)
         self._start_threads()
         for number in range(len(shares)):
@@ -124,7 +135,6 @@ class DiskThreads:
                 self._work.put((job, number))
             else:
                 job.work_off(number)
-        await waiter
 
     def stop(self) -> None:
         """Return once everything asked for is done and the threads have ended."""
@@ -152,6 +162,11 @@ class DiskThreads:
         while (share := self._work.get()) is not None:
             job, number = share
             job.work_off(number)
+
+
+def first_of(errors: Errors) -> OSError | None:
+    """What is told of all that went wrong."""
+    return next(filter(None, errors), None)
 
 
 def _outcome(act: Callable[[_T], None], item: _T) -> OSError | None:

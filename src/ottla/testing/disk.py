@@ -13,8 +13,7 @@ let an operation fail, at each of them in turn::
 
 From the moment of power loss on, the disk and its old files only raise `PowerLoss`, which no
 `except Exception` catches.  `lose_power` brings the disk back; its old files stay dead, since
-they belong to a process that is gone, and nothing is in memory.  `chill` empties memory without
-that.
+they belong to a process that is gone, and nothing is in memory.  `chill` just empties memory.
 """
 
 import asyncio
@@ -30,6 +29,7 @@ from typing import Final, TypeVar
 
 from ottla.ports import Buffer, ColdReadError, File, Folder
 from ottla.runtime.paths import path_parts
+from ottla.testing.begun_syncs import BeginsSyncs
 from ottla.testing.inodes import (
     Entry,
     FileNode,
@@ -162,7 +162,7 @@ class SimFile:
         return self._inode
 
 
-class SimDisk:
+class SimDisk(BeginsSyncs):
     """See `ottla.ports.Disk`.
 
     Args:
