@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.producer.arrow import pieces
+from ottla.client.producer.pieces import pieces
 from ottla.records.arrow import from_arrow
 from ottla.records.shapes import BATCH_HEADER_BYTES
 

@@ -1,5 +1,7 @@
 """The one future of a table that was sent: who does not look at it is told by `flush`."""
 
+from threading import Thread
+
 import pytest
 
 from ottla.client.producer.arrow import Sent
@@ -49,3 +51,21 @@ def test_what_a_callback_of_the_future_is_told_is_not_told_again() -> None:
     made.complete()
     assert len(heard) == 1
     assert failures.take() is None
+
+
+def test_a_caller_who_waits_goes_on_when_several_batches_are_settled() -> None:
+    made = Sent()
+    deliveries = [Delivery("orders", 0, lambda: None) for _ in range(10)]
+    for delivery in deliveries:
+        made.wait_for_room()
+        made.expect()
+        delivery.listen(made.settled)
+    waiting = Thread(target=made.wait_for_room)
+    waiting.start()
+    for delivery in deliveries[:4]:
+        delivery.settle(Outcome(0, 3, 100, -1, None))
+    waiting.join()
+    for delivery in deliveries[4:]:
+        delivery.settle(Outcome(0, 3, 100, -1, None))
+    made.complete()
+    assert made.future.result(0) == {0: range(100, 103)}

@@ -9,9 +9,17 @@ import pyarrow as pa
 import pytest
 
 from ottla.errors import BatchError, ErrorCode
-from ottla.records.arrow import from_arrow, murmur2_of, schema, to_arrow
+from ottla.records.arrow import (
+    cut,
+    from_arrow,
+    murmur2_of,
+    schema,
+    to_arrow,
+    unwritten_columns,
+    whole_columns,
+)
 from ottla.records.batch import Batch
-from ottla.records.builder import BatchOptions, build
+from ottla.records.builder import BatchOptions, build, build_columns
 from ottla.records.compression import Compression
 from ottla.records.kernel import kernel
 
@@ -105,6 +113,45 @@ def test_slices_write_their_own_rows(first: int) -> None:
     assert from_arrow(columns().slice(first, 1), timestamp_ms=0) == build(
         RECORDS[first : first + 1]
     )
+
+
+def keyed_rows() -> pa.RecordBatch:
+    keys = pa.array([b"a", None, b"", b"dd", None, b"f"], pa.binary())
+    values = pa.array(["one", "two", None, "", "five", "six"], pa.string())
+    return pa.record_batch({"key": keys, "value": values})
+
+
+@pytest.mark.parametrize(
+    "rows", [keyed_rows(), keyed_rows()[1:], pa.table(keyed_rows().columns, ["key", "value"])]
+)
+@pytest.mark.parametrize("start", [0, 1, 3])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_cut_of_open_columns_writes_what_a_slice_would(
+    rows: pa.RecordBatch | pa.Table, start: int, count: int
+) -> None:
+    whole = whole_columns(rows, timestamp_ms=NOW_MS)
+    assert whole is not None
+
+    piece = build_columns(cut(whole, start, count))
+
+    assert piece == from_arrow(rows.slice(start, count), timestamp_ms=NOW_MS)
+
+
+def test_columns_that_would_be_copied_are_not_opened_as_a_whole() -> None:
+    rows = pa.Table.from_batches([keyed_rows()])
+    large = rows.set_column(1, "value", rows["value"].cast(pa.large_string()))
+    assert whole_columns(rows, timestamp_ms=NOW_MS) is not None
+    assert whole_columns(pa.concat_tables([rows, rows]), timestamp_ms=NOW_MS) is None
+    assert whole_columns(large, timestamp_ms=NOW_MS) is None
+    assert whole_columns(columns(), timestamp_ms=NOW_MS) is None
+
+
+def test_a_table_of_one_chunk_is_opened_without_a_copy() -> None:
+    rows = pa.Table.from_batches([keyed_rows()])
+    opened = unwritten_columns(rows, timestamp_ms=NOW_MS).value
+    assert opened is not None
+    data: Any = opened.data
+    assert data.address == rows["value"].chunk(0).buffers()[2].address
 
 
 def test_a_table_of_several_chunks_is_written_whole() -> None:

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.records.batch import COMPRESSION_BITS, MAX_DECOMPRESSED_BYTES, Batch
-from ottla.records.builder import BatchOptions, Unsealed, build_columns, build_unsealed
+from ottla.records.builder import BatchOptions, build_columns
 from ottla.records.kernel import kernel
 from ottla.records.shapes import Binary, BinaryColumn, Columns, HeaderColumn, UnwrittenColumns
 from ottla.values import NamedTuple
@@ -171,21 +171,38 @@ def from_arrow(
             timestamp is below -1.
         BatchError: The rows are more than one batch can hold.
     """
-    return build_columns(_unwritten(rows, timestamp_ms), options)
+    return build_columns(unwritten_columns(rows, timestamp_ms=timestamp_ms), options)
 
 
-def unsealed_from_arrow(
-    rows: "pa.RecordBatch | pa.Table",
-    *,
-    timestamp_ms: int,
-    options: BatchOptions = _PLAIN,
-    into: bytearray | None = None,
-) -> Unsealed:
-    """As `from_arrow`, and as `ottla.records.builder.build_unsealed`."""
-    return build_unsealed(_unwritten(rows, timestamp_ms), options, into)
+def whole_columns(
+    rows: "pa.RecordBatch | pa.Table", *, timestamp_ms: int
+) -> UnwrittenColumns | None:
+    """As `unwritten_columns`, for who cuts them; None where that would copy more than a piece."""
+    pa, types = pyarrow(), _types()
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if isinstance(column, pa.ChunkedArray) and column.num_chunks != 1:
+            return None
+        is_plain = column.type == types.binary or column.type == types.text
+        if name not in ("key", "value") or not is_plain:
+            return None
+    return unwritten_columns(rows, timestamp_ms=timestamp_ms)
 
 
-def _unwritten(rows: "pa.RecordBatch | pa.Table", timestamp_ms: int) -> UnwrittenColumns:
+def cut(columns: UnwrittenColumns, start: int, count: int) -> UnwrittenColumns:
+    """`count` rows from the one at `start` on, of `whole_columns`."""
+    _, timestamp_ms, key, value, _ = columns
+    return UnwrittenColumns(count, timestamp_ms, _from(key, start), _from(value, start))
+
+
+def _from(column: BinaryColumn | None, start: int) -> BinaryColumn | None:
+    if column is None:
+        return None
+    offsets, data, validity, first_row = column
+    return BinaryColumn(offsets, data, validity, first_row + start)
+
+
+def unwritten_columns(rows: "pa.RecordBatch | pa.Table", *, timestamp_ms: int) -> UnwrittenColumns:
+    """The rows as `ottla.records.builder` takes them; see `from_arrow`, also for what it raises."""
     pa = pyarrow()
     names = rows.column_names
     if unknown := set(names) - set(COLUMN_NAMES):
@@ -195,7 +212,9 @@ def _unwritten(rows: "pa.RecordBatch | pa.Table", timestamp_ms: int) -> Unwritte
         if name not in names:
             return None
         found = rows.column(name)
-        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        if not isinstance(found, pa.ChunkedArray):
+            return found
+        return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()  # which copies
 
     key, value, timestamp, headers = map(column, ("key", "value", "timestamp", "headers"))
     return UnwrittenColumns(

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from threading import Condition
+from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.client.producer.core import Core
@@ -17,11 +17,20 @@ from ottla.client.producer.delivery import NO_OFFSET, Delivery
 from ottla.client.producer.lines import Line
 from ottla.client.producer.outgoing import SendingRows
 from ottla.client.producer.partitioners import murmur2
+from ottla.client.producer.pieces import Bounds, piece_ranges, pieces
 from ottla.client.producer.pump import batch_options
 from ottla.client.producer.routes import Route
 from ottla.errors import DeliveryError, OttlaError
-from ottla.records.arrow import COLUMN_NAMES, murmur2_of, pyarrow, unsealed_from_arrow
-from ottla.records.shapes import BATCH_HEADER_BYTES, MAX_RECORD_OVERHEAD_BYTES
+from ottla.records.arrow import (
+    COLUMN_NAMES,
+    cut,
+    murmur2_of,
+    pyarrow,
+    unwritten_columns,
+    whole_columns,
+)
+from ottla.records.builder import build_unsealed
+from ottla.records.shapes import BATCH_HEADER_BYTES, UnwrittenColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,12 +39,13 @@ log = logging.getLogger(__name__)
 
 _FORMATS: Final = ("bytes", "json", "arrow")
 _POSITIVE: Final = 0x7FFF_FFFF
-_VARINT_BITS: Final = 7
-_TIMESTAMP_BYTES: Final = 10
-_OFFSET_BYTES: Final = 4
 _BUILT_AHEAD: Final = 10
 """How many batches of one call wait or are in flight: enough for the network to be busy, and few
 enough for their memory to be used again while it is still in the processor's cache."""
+
+_RESUMED_AT: Final = 7
+"""With how many of them a caller who waits goes on.  It then has several to build, and is woken
+once for all of them: to wake a thread costs as much as a tenth of a batch."""
 
 
 def send_arrow(
@@ -87,20 +97,31 @@ def _put(core: Core, route: Route, rows: Any, wanted: Any, sent: "Sent") -> None
     now_ms = core.clock.now_ms()
     options = batch_options(core.config)
     limit_bytes = core.config.max_request_size - BATCH_HEADER_BYTES
+    may_wait = not core.pump.is_running_here
     if rows.num_rows:
         for line, part in _by_wish(route, rows, wanted, limit_bytes, core):
-            for piece in pieces(part, limit_bytes):
-                if not core.pump.is_running_here:
+            for columns in _columns(part, limit_bytes, now_ms):
+                if may_wait:
                     sent.wait_for_room()
                 with core.lock:
                     into = core.lines.spares.take()
-                built, body_crc = unsealed_from_arrow(
-                    piece, timestamp_ms=now_ms, options=options, into=into
-                )
+                built, body_crc = build_unsealed(columns, options, into)
                 sent.expect()
-                batch = core.intake.put_built(line, built, piece.num_rows, body_crc)
+                batch = core.intake.put_built(line, built, columns.record_count, body_crc)
                 batch.delivery.listen(sent.settled)
                 del into, built  # so that they can be used again when nobody else holds them
+
+
+def _columns(rows: Any, limit_bytes: int, now_ms: int) -> "Iterator[UnwrittenColumns]":
+    """What each batch of the rows is built of."""
+    whole = whole_columns(rows, timestamp_ms=now_ms)
+    if whole is None:
+        for piece in pieces(rows, limit_bytes):
+            yield unwritten_columns(piece, timestamp_ms=now_ms)
+    else:
+        # To cut columns that are open takes a fraction of opening those of a slice.
+        for start, count in piece_ranges(rows, limit_bytes):
+            yield cut(whole, start, count)
 
 
 class _TableFuture(Future[Mapping[int, range]]):
@@ -136,15 +157,21 @@ class Sent:
         self.future.set_running_or_notify_cancel()
         self._failed: list[Delivery] = []
         self._is_seen = False
-        self._lock = Condition()
+        self._lock = Lock()
+        self._room = Condition(self._lock)
+        self._is_waited_for = False
         self._left_count = 1
         self._ranges: dict[int, tuple[int, int]] = {}
         self._error: OttlaError | None = None
 
     def wait_for_room(self) -> None:
         """Wait until few batches are on their way; each is settled in delivery.timeout.ms."""
-        with self._lock:
-            self._lock.wait_for(lambda: self._left_count <= _BUILT_AHEAD)
+        if self._left_count <= _BUILT_AHEAD:
+            return  # nobody but who asks makes it more
+        with self._room:
+            self._is_waited_for = True
+            self._room.wait_for(lambda: self._left_count <= _RESUMED_AT)
+            self._is_waited_for = False
 
     def expect(self) -> None:
         with self._lock:
@@ -162,15 +189,25 @@ class Sent:
                     self._error = self._error or error
                 elif told.base_offset != NO_OFFSET:
                     self._cover(delivery.partition, told.base_offset, told.record_count)
-        self.complete()
+            is_last = self._counts_down()
+        if is_last:
+            self._finish()
 
     def complete(self) -> None:
         """One thing less to wait for."""
         with self._lock:
-            self._left_count -= 1
-            self._lock.notify()
-            if self._left_count:
-                return
+            is_last = self._counts_down()
+        if is_last:
+            self._finish()
+
+    def _counts_down(self) -> bool:
+        """One thing less; whether it was the last one."""
+        self._left_count -= 1
+        if self._is_waited_for and self._left_count <= _RESUMED_AT:
+            self._room.notify()
+        return not self._left_count
+
+    def _finish(self) -> None:
         self.tell(self._error)
         if self._error is not None:
             self.future.set_exception(self._error)
@@ -308,7 +345,7 @@ def _by_line(route: Route, rows: Any, limit_bytes: int, core: Core) -> "Iterator
     elif route.sticky is None:
         yield from _by_choice(route, rows)
     elif key is None or route.key_hash is None or key.null_count == len(key):
-        if _Bounds(rows, limit_bytes).of(0, rows.num_rows) < limit_bytes * route.partition_count:
+        if Bounds(rows, limit_bytes).of(0, rows.num_rows) < limit_bytes * route.partition_count:
             limit_bytes = min(limit_bytes, core.config.batch_size)  # so that all get their share
         for piece in pieces(rows, limit_bytes):
             with core.lock:
@@ -366,95 +403,6 @@ def _taken(route: Route, rows: Any, chosen: Any) -> "Iterator[tuple[Line, Any]]"
     for partition in sorted(counts):
         yield route.lines[partition], ordered.slice(start, counts[partition])
         start += counts[partition]
-
-
-def pieces(rows: Any, limit_bytes: int) -> Iterator[Any]:
-    """Slices that fit into a batch each, of about equal size, and as few as may be.
-
-    A row that does not fit is refused when it is put there.
-    """
-    bounds = _Bounds(rows, limit_bytes)
-    if rows.num_rows <= 1 or bounds.of(0, rows.num_rows) <= limit_bytes:
-        yield rows
-        return
-    for start, count in _ranges(bounds, 0, rows.num_rows, limit_bytes):
-        yield rows.slice(start, count)
-
-
-def _ranges(
-    bounds: "_Bounds", first: int, row_count: int, limit_bytes: int
-) -> Iterator[tuple[int, int]]:
-    """Where pieces of some rows begin, and how many rows each has."""
-    size_bytes = bounds.of(first, row_count)
-    if row_count <= 1 or size_bytes <= limit_bytes:
-        yield first, row_count
-        return
-    piece_count = min(-(-size_bytes // limit_bytes), row_count)
-    share = -(-row_count // piece_count)
-    end = first + row_count
-    for start in range(first, end, share):
-        yield from _ranges(bounds, start, min(share, end - start), limit_bytes)
-
-
-class _Bounds:
-    """How many bytes rows take in a batch at the most, if they fit into `limit_bytes`.
-
-    If they do not, it is too many.  In a batch that is no larger, no number of a record but its
-    timestamp is above the limit.
-    """
-
-    def __init__(self, rows: Any, limit_bytes: int) -> None:
-        names = rows.column_names
-        # Its length, attributes, timestamp, offset, two fields and the count of no headers.
-        number_bytes = -(-(limit_bytes.bit_length() + 1) // _VARINT_BITS)  # one bit is the sign
-        self._row_bytes = 4 * number_bytes + 2 + (_TIMESTAMP_BYTES if "timestamp" in names else 1)
-        if "headers" in names:
-            self._row_bytes = MAX_RECORD_OVERHEAD_BYTES  # theirs have lengths of their own to spare
-        self._ends: list[memoryview] = []
-        self._others: list[Any] = []
-        for name in names:
-            if name != "timestamp":
-                column = rows.column(name)
-                ends = _ends_of(column)
-                if ends is not None:
-                    self._ends.append(ends)
-                    continue
-                self._others.append(column)
-                if _is_binary(column):
-                    self._row_bytes -= _OFFSET_BYTES  # which Arrow counts in
-
-    def of(self, first: int, count: int) -> int:
-        """Of `count` rows from the one at `first` on."""
-        size_bytes = count * self._row_bytes
-        for ends in self._ends:
-            size_bytes += ends[first + count] - ends[first]
-        for column in self._others:
-            size_bytes += column.slice(first, count).nbytes
-        return size_bytes
-
-
-def _is_binary(column: Any) -> bool:
-    kind = pyarrow().types
-    return bool(kind.is_binary(column.type) or kind.is_string(column.type))
-
-
-def _ends_of(column: Any) -> memoryview | None:
-    """Where each row of a column of binary or text ends, behind where the first begins.
-
-    None for other columns, and where rows do not lie together.
-    """
-    pa = pyarrow()
-    if isinstance(column, pa.ChunkedArray):
-        if column.num_chunks != 1:
-            return None
-        column = column.chunk(0)
-    if not _is_binary(column):
-        return None
-    buffer = column.buffers()[1]
-    if buffer is None:  # there are no rows
-        return None
-    behind = column.offset + len(column) + 1
-    return memoryview(buffer)[_OFFSET_BYTES * column.offset : _OFFSET_BYTES * behind].cast("i")
 
 
 def _bytes(item: Any) -> bytes | None:

@@ -139,7 +139,7 @@ class Intake:
         self, line: Line, data: bytearray, record_count: int, body_crc: int
     ) -> PendingBatch:
         """Put a batch that is built already at the end of a line; waits for memory."""
-        deadline_s = self.deadline_s()
+        deadline_s: float | None = None
         try:
             while True:
                 with self._lock:
@@ -152,6 +152,7 @@ class Intake:
                         )
                         break
                     self._lines.check_size(len(data))
+                deadline_s = deadline_s or self.deadline_s()
                 self._wait_for_room(len(data), deadline_s)
             if is_news:
                 self._pump.wake()
