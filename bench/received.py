@@ -99,7 +99,8 @@ class ReceivedReader(DataSourceReader):
             session_epoch=-1,
             topics=(FetchTopic(topic=self._topic, partitions=(wanted,)),),
         )
-        return b"".join(encode_framed_request(request, VERSION, 0, _CLIENT))
+        parts, _ = encode_framed_request(request, VERSION, 0, _CLIENT)
+        return b"".join(parts)
 
 
 def next_offset(frame: memoryview) -> int:

@@ -116,3 +116,46 @@ def test_what_answers_leave_to_be_done_is_done_once_after_all_that_came_together
     assert events[-1] == "rest"
     for before, event in pairwise(events):
         assert (before, event) != ("rest", "rest"), "once for those that came together"
+
+
+def test_who_hands_over_a_request_hears_whether_another_may_follow() -> None:
+    broker = scripted()
+
+    async def client(ports: Ports) -> None:
+        asker = engine(ports, max_in_flight_requests_per_connection=2)
+        await ready(asker)
+        handed = [
+            asker.hand(ListGroupsRequest(), ListGroupsResponse, lambda told: None, to=1)
+            for _ in range(2)
+        ]
+        assert handed == [True, False]
+        await asker.close()
+
+    with Worlds() as world:
+        world.serve(broker)
+        world.play(client)
+
+
+def test_room_that_an_answer_s_own_follower_takes_is_told_to_nobody() -> None:
+    broker = scripted()
+    heard: list[str] = []
+
+    async def client(ports: Ports) -> None:
+        asker = engine(ports, max_in_flight_requests_per_connection=1)
+        await ready(asker)
+        over = asyncio.Event()
+        asker.subscribe(lambda: heard.append("room"))
+        asker.subscribe(over.set)
+
+        def follow() -> None:
+            asker.hand(ListGroupsRequest(), ListGroupsResponse, lambda told: None, to=1)
+            heard.append("followed")
+
+        asker.hand(ListGroupsRequest(), ListGroupsResponse, lambda told: follow, to=1)
+        await over.wait()
+        await asker.close()
+
+    with Worlds() as world:
+        world.serve(broker)
+        world.play(client)
+    assert heard[:2] == ["followed", "room"], "the room behind the second one only"

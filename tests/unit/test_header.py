@@ -117,7 +117,9 @@ def test_the_header_that_clients_write_is_what_its_message_would_be(
         request_api_key=12, request_api_version=version, correlation_id=7, client_id=client_id
     )
     written = encode(header, request_header_version(api(ApiKey.HEARTBEAT), version))
-    frame = joined(encode_framed_request(HEARTBEAT, version, 7, client_words(client_id)))
+    parts, size_bytes = encode_framed_request(HEARTBEAT, version, 7, client_words(client_id))
+    frame = joined(parts)
+    assert size_bytes == len(frame)
     assert frame[4:] == written + encode(HEARTBEAT, version)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
 

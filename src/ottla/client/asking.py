@@ -96,18 +96,19 @@ class Asker:
         timeout_ms: int | None = None,
         max_version: int | None = None,
         lane: str = MAIN,
-    ) -> None:
+    ) -> bool:
         """Like `post`, and `then` is called with the answer, or the error, as soon as it is there.
 
         That is at once, in the middle of reading: it saves two turns of the loop for each request
         of those who send many.  What it returns is called when the reading is over.  Raises what
         `post` raises, and then does not call `then`.  That the node is ready is not looked at
-        again: nothing has happened since the caller did.
+        again: nothing has happened since the caller did.  Returns whether it is still ready.
         """
         connection = self._connected(to, lane)
         version = connection.pick(_api(request, answer), None, max_version)
         limit_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         connection.ask(request, version, then, timeout_ms=limit_ms)
+        return connection.has_room
 
     def tell(self, request: Any, *, to: int, max_version: int | None = None) -> None:
         """Like `post`, for a request that is never answered: a Produce with acks=0."""

@@ -245,11 +245,15 @@ class Connection(asyncio.BufferedProtocol):
         return self._frames.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._options.metrics.count("incoming-byte-total", nbytes)
+        options = self._options
+        options.metrics.count("incoming-byte-total", nbytes)
+        was_full = len(self._waiting) + self._admitted_count >= options.max_in_flight
+        shared = options.scratch.obj
         rest: dict[After, None] = {}
         try:
             for frame in self._frames.buffer_updated(nbytes):
-                after = self._take(self._owned(frame))
+                # The scratch buffer is filled again by the next bytes: what lies there is copied.
+                after = self._take(bytes(frame) if frame.obj is shared else frame)
                 if after is not None:
                     rest[after] = None
             if self._frames.fault is not None:
@@ -258,6 +262,9 @@ class Connection(asyncio.BufferedProtocol):
             self.close(WireError(f"{self.name}: {error}"))
         for after in rest:
             after()
+        if was_full and self.has_room:
+            # Told last: those who go on by themselves have taken the room, and it would be in vain.
+            options.on_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f": {exc}" if exc else ""
@@ -272,16 +279,13 @@ class Connection(asyncio.BufferedProtocol):
         self._check_open()
         assert self._transport is not None
         self._last_correlation_id = (self._last_correlation_id + 1) & _CORRELATION_MASK
-        frame = encode_framed_request(body, version, self._last_correlation_id, self._client)
-        size_bytes = sum(map(len, frame))
+        frame, size_bytes = encode_framed_request(
+            body, version, self._last_correlation_id, self._client
+        )
         self.last_used_s = self._loop.time()
         self._options.metrics.asked(size_bytes)
         _write(self._transport, self._descriptor, frame, size_bytes)
         return self._last_correlation_id
-
-    def _owned(self, frame: memoryview) -> bytes | memoryview:
-        """A frame that nobody overwrites: the scratch buffer is filled again by the next bytes."""
-        return bytes(frame) if frame.obj is self._options.scratch.obj else frame
 
     def _take(self, frame: bytes | memoryview) -> After | None:
         if not self._waiting:
@@ -292,14 +296,13 @@ class Connection(asyncio.BufferedProtocol):
             raise WireError(
                 f"an answer to question {correlation_id}, where {waiting.correlation_id} is next"
             )
-        was_full = len(self._waiting) + self._admitted_count >= self._options.max_in_flight
         self._waiting.popleft()
         self.last_used_s = self._loop.time()
         self._options.metrics.answered((self.last_used_s - waiting.sent_s) * 1000)
         if throttle_time_ms := getattr(body, "throttle_time_ms", 0):
             self._throttle(throttle_time_ms)
         after = waiting.then(body)
-        if was_full or self._queue:
+        if self._queue:
             self._admit()
         return after
 

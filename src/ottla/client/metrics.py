@@ -26,6 +26,12 @@ class Metrics:
         """Tell how much of something there is now."""
         self._values[name] = value
 
+    def batched(self, size_bytes: int) -> None:
+        """A batch was made ready to be sent."""
+        values = self._values
+        values["batch-total"] += 1
+        values["byte-total"] += size_bytes
+
     def asked(self, size_bytes: int) -> None:
         """A request was sent."""
         values = self._values

@@ -172,12 +172,12 @@ def seal(data: bytearray, body_crc: int | None = None) -> None:
 
     Who has it from when the records were written need not go through them again.
     """
-    with memoryview(data) as view:
-        if body_crc is None:
+    if body_crc is None:
+        with memoryview(data) as view:
             crc = kernel.crc32c(view[CHECKED_FROM:], 0, _HURRIED_BYTES)
-        else:
-            header_crc = kernel.crc32c(view[CHECKED_FROM:BATCH_HEADER_BYTES])
-            crc = kernel.crc32c_joined(header_crc, body_crc, len(data) - BATCH_HEADER_BYTES)
+    else:
+        header_crc = kernel.crc32c(data[CHECKED_FROM:BATCH_HEADER_BYTES])  # a few bytes, copied
+        crc = kernel.crc32c_joined(header_crc, body_crc, len(data) - BATCH_HEADER_BYTES)
     UINT32.pack_into(data, CRC_AT, crc)
 
 

@@ -162,7 +162,8 @@ def encode_request(
     body: Any, version: int, *, correlation_id: int, client_id: str | None
 ) -> list[Part]:
     """Encode a request with its header, without the size in front; records are not copied."""
-    head, *parts = encode_framed_request(body, version, correlation_id, client_words(client_id))
+    client = client_words(client_id)
+    (head, *parts), _ = encode_framed_request(body, version, correlation_id, client)
     return [head[_SIZE_BYTES:], *parts]
 
 
@@ -178,8 +179,9 @@ def client_words(client_id: str | None) -> bytes:
 
 def encode_framed_request(
     body: Any, version: int, correlation_id: int, client: bytes
-) -> list[Part]:
-    """Encode a request with its header and with the size of both in front.
+) -> tuple[list[Part], int]:
+    """Encode a request with its header and with the size of both in front: its parts, and how many
+    bytes they are.
 
     `client` is what `client_words` makes of a client's name.
     """
@@ -194,7 +196,7 @@ def encode_framed_request(
     size_bytes = _REQUEST_HEADER.size - _SIZE_BYTES + len(client) + len(tags)
     size_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
     parts.insert(0, _REQUEST_HEADER.pack(size_bytes, key, version, correlation_id) + client + tags)
-    return parts
+    return parts, _SIZE_BYTES + size_bytes
 
 
 def decode_response(of: Api, version: int, frame: Part) -> tuple[int, Any]:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 MAX_SEQUENCE: Final = 2**31 - 1
 _STAMP: Final = Struct(">qhi")
-_UINT16: Final = Struct(">H")
+_LOW_ATTRIBUTES_AT: Final = CHECKED_FROM + 1
+"""The second byte of the attributes, which has the bit of transactions."""
 
 
 class Stamp(NamedTuple):
@@ -174,9 +175,8 @@ _UNCOMPRESSED: Final = BatchOptions()
 def write_stamp(data: bytearray, stamp: Stamp, body_crc: int | None = None) -> None:
     """Write into a batch who sends it, and seal it."""
     _STAMP.pack_into(data, PRODUCER_AT, stamp.producer_id, stamp.producer_epoch, stamp.sequence)
-    (attributes,) = _UINT16.unpack_from(data, CHECKED_FROM)
-    attributes &= ~TRANSACTIONAL_BIT
     if stamp.is_transactional:
-        attributes |= TRANSACTIONAL_BIT
-    _UINT16.pack_into(data, CHECKED_FROM, attributes)
+        data[_LOW_ATTRIBUTES_AT] |= TRANSACTIONAL_BIT
+    else:
+        data[_LOW_ATTRIBUTES_AT] &= ~TRANSACTIONAL_BIT
     seal(data, body_crc)

@@ -18,7 +18,7 @@ from ottla.client.producer.batch import PendingBatch
 from ottla.client.producer.config import ProducerConfig
 from ottla.client.producer.delivery import Failures, Outcome
 from ottla.client.producer.lines import Accumulator
-from ottla.client.producer.requests import by_partition, produce_request
+from ottla.client.producer.requests import by_partition, produce_request, words_of
 from ottla.client.producer.sender import NEVER_MS, Sender, Settled, Shipment
 from ottla.errors import (
     ClosedError,
@@ -220,24 +220,26 @@ class Pump:
         """Do what there is to do; returns when to look again at the latest."""
         stock, sender, engine = self._stock, self._stock.sender, self._engine
         self._is_awake = False
-        now_ms = self._now_ms()
+        assert self._loop is not None, "it does not run"
+        now_ms = self._loop.time() * 1000
         look_ms = NEVER_MS
         with stock.lock:
             expired = sender.expire(now_ms)
         if expired:
             self.publish(expired)
-        is_over = False
-        while not is_over:
+        may_more_leave = True
+        while may_more_leave:
             with stock.lock:
                 shipments = sender.ship(now_ms, engine.metadata.cluster, engine.is_ready)
-                is_over = not shipments or not sender.has_waiting
-                if is_over:
-                    needs_id, due_ms = sender.needs_producer_id, sender.due_ms(now_ms)
+                may_more_leave = bool(shipments) and sender.has_waiting
             if shipments and self._config.linger_ms:
                 # Where something leaves, more may come soon: look then, and nobody need wake us.
                 look_ms = now_ms + self._config.linger_ms
-            for shipment in shipments:
-                self._post(shipment, now_ms)
+            # To nodes that got nothing, nothing would leave if we asked again.
+            has_room = [self._post(shipment, now_ms) for shipment in shipments]
+            may_more_leave = may_more_leave and any(has_room)
+        with stock.lock:
+            needs_id, due_ms = sender.needs_producer_id, sender.due_ms(now_ms)
         due_ms = min(due_ms, look_ms)
         if needs_id and self._identifying is None:
             self._identifying = engine.spawn("producer id", self._identify())
@@ -271,10 +273,11 @@ class Pump:
         self._identifying = None
         self._duty.call()
 
-    def _post(self, shipment: Shipment, now_ms: float) -> None:
+    def _post(self, shipment: Shipment, now_ms: float) -> bool:
+        """Send it; whether the node may take more of them."""
         ready = [batch for batch in shipment.batches if self._made_ready(batch)]
         if not ready:
-            return
+            return True
         if len(ready) < len(shipment.batches):
             shipment = Shipment(shipment.node_id, tuple(ready))
         for batch in ready:
@@ -288,20 +291,20 @@ class Pump:
             if self._config.acks == 0:
                 self._engine.tell(request, to=shipment.node_id, max_version=max_version)
             else:
-                self._engine.hand(
+                return self._engine.hand(
                     request,
                     ProduceResponse,
                     lambda told: self._on_answer(shipment, told),
                     to=shipment.node_id,
                     max_version=max_version,
                 )
-                return
         except OttlaError as error:
             self._lost(shipment, error)
-            return
+            return True
         with self._stock.lock:
             settled = [s for b in ready for s in self._stock.sender.unanswered(b)]
         self.publish(settled)
+        return True
 
     def _made_ready(self, batch: PendingBatch) -> bool:
         stamp = self._stock.sender.stamp(batch)
@@ -315,8 +318,7 @@ class Pump:
                 settled = self._stock.sender.lost(batch, failure, 0, 0)
             self.publish(settled)
             return False
-        self._engine.metrics.count("batch-total")
-        self._engine.metrics.count("byte-total", len(batch.data or b""))
+        self._engine.metrics.batched(len(batch.data or b""))
         return True
 
     def _on_answer(self, shipment: Shipment, told: ProduceResponse | OttlaError) -> After | None:
@@ -333,9 +335,8 @@ class Pump:
 
     def _take(self, shipment: Shipment, answer: ProduceResponse) -> bool:
         """Settle what was answered; whether something else waits to be sent."""
-        told = by_partition(answer, self._engine.cluster)
-        words = [told.get(batch.line.tp) for batch in shipment.batches]
-        is_plain = all(word is not None and not word.error_code for word in words)
+        words = words_of(shipment, answer, self._engine.cluster)
+        is_plain = not [word for word in words if word is None or word.error_code]
         now_ms = luck = 0.0
         if not is_plain:  # something may be sent again
             now_ms, luck = self._now_ms(), self._engine.ports.entropy.random()
@@ -349,7 +350,7 @@ class Pump:
                     settled += self._stock.sender.answered(batch, word, now_ms, luck)
             has_waiting = self._stock.sender.has_waiting
         if not is_plain:
-            _learn(self._engine, told, answer)
+            _learn(self._engine, by_partition(answer, self._engine.cluster), answer)
         self.publish(settled, owes_room=has_waiting)
         return has_waiting
 

@@ -55,3 +55,20 @@ def by_partition(
         for topic in answer.responses
         for word in topic.partition_responses
     }
+
+
+def words_of(
+    shipment: Shipment, answer: ProduceResponse, cluster: ClusterView
+) -> list[PartitionProduceResponse | None]:
+    """What a broker told of each batch of a shipment; None where it told nothing."""
+    batches = shipment.batches
+    if len(batches) == 1 and len(answer.responses) == 1:
+        # Nearly always so where batches are large: then no table of partitions is needed.
+        (topic,) = answer.responses
+        line = batches[0].line
+        name = topic.name or cluster.names.get(topic.topic_id)
+        if len(topic.partition_responses) == 1 and name == line.topic:
+            (word,) = topic.partition_responses
+            return [word if word.index == line.partition else None]
+    told = by_partition(answer, cluster)
+    return [told.get(batch.line.tp) for batch in batches]

@@ -92,7 +92,10 @@ class Sender:
     @property
     def has_waiting(self) -> bool:
         """Whether something waits to be sent."""
-        return any(line.queue for line in self._lines.busy)
+        for line in self._lines.busy:  # noqa: SIM110, a generator costs more than the rest
+            if line.queue:
+                return True
+        return False
 
     @property
     def needs_producer_id(self) -> bool:
@@ -131,12 +134,11 @@ class Sender:
                 continue
             size_bytes = line.queue[0].size_bytes
             if node_id in chosen:
-                if sizes[node_id] + size_bytes > self._config.max_request_size:
-                    continue
-            elif not is_ready(node_id):
-                continue
-            chosen.setdefault(node_id, []).append(line)
-            sizes[node_id] = sizes.get(node_id, 0) + size_bytes
+                if sizes[node_id] + size_bytes <= self._config.max_request_size:
+                    chosen[node_id].append(line)
+                    sizes[node_id] += size_bytes
+            elif is_ready(node_id):
+                chosen[node_id], sizes[node_id] = [line], size_bytes
         shipments = []
         for node_id, lines in chosen.items():
             shipments.append(Shipment(node_id, tuple([self._depart(line) for line in lines])))
@@ -210,11 +212,12 @@ class Sender:
         if told.error_code in _WRITTEN:
             batch.line.is_established = True
             offset = NO_OFFSET if told.error_code else told.base_offset
-            suspects, batch.line.suspects = batch.line.suspects, []
-            return [
-                *(self._settle(written, None, NO_OFFSET, -1) for written in suspects),
-                self._settle(batch, None, offset, told.log_append_time_ms),
-            ]
+            settled = []
+            if batch.line.suspects:
+                suspects, batch.line.suspects = batch.line.suspects, []
+                settled += [self._settle(written, None, NO_OFFSET, -1) for written in suspects]
+            settled.append(self._settle(batch, None, offset, told.log_append_time_ms))
+            return settled
         code = ErrorCode.of(told.error_code)
         error = exception_for(told.error_code, told.error_message or "")
         if code in _TOO_LARGE and batch.record_count > 1:
