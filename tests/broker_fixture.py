@@ -69,6 +69,9 @@ class Unplugged:
     ) -> asyncio.BaseProtocol:
         raise AssertionError("there is no network")
 
+    def expect_much(self) -> None:
+        raise AssertionError("there is no network")
+
 
 class LittleBroker:
     """Node 1, in a data directory of its own; with `flush=os`, because that needs no loop."""

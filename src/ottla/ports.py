@@ -214,6 +214,13 @@ class Network(Protocol):
         """
         ...
 
+    def expect_much(self) -> None:
+        """Say that much has come in one read: more is likely to follow, and is best read at once.
+
+        So nobody needs to hurry; where a loop looks around before it sleeps, it sleeps.
+        """
+        ...
+
 
 class Entropy(Protocol):
     def random_bytes(self, count: int) -> bytes: ...

@@ -17,6 +17,7 @@ from ottla.runtime.attention import (
     attentive_loop,
     processor_count,
 )
+from ottla.runtime.network import RealNetwork
 from ottla.runtime.syncing import DiskThreads
 
 LONG_S = 30.0
@@ -205,3 +206,25 @@ def test_what_disk_threads_do_is_an_errand(monkeypatch: pytest.MonkeyPatch) -> N
     with asyncio.Runner(loop_factory=lambda: attentive_loop(250)) as runner:
         runner.run(run())
     threads.stop()
+
+
+def test_told_that_much_comes_it_sleeps_in_the_next_wait(eager: AttentiveSelector) -> None:
+    eager.sleep_next()
+
+    assert spent_s(eager, 0.2) < 0.01
+    assert spent_s(eager, 0.2) > 0.01, "and looks in the one after that"
+
+
+def test_a_network_tells_the_loop_that_much_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.runtime.attention.processor_count", lambda: 2)
+    told: list[AttentiveSelector] = []
+    monkeypatch.setattr(AttentiveSelector, "sleep_next", lambda selector: told.append(selector))
+
+    async def run() -> None:
+        RealNetwork().expect_much()
+
+    asyncio.run(run())
+    assert told == [], "a usual loop sleeps anyway"
+    with asyncio.Runner(loop_factory=lambda: attentive_loop(250)) as runner:
+        runner.run(run())
+    assert len(told) == 1

@@ -14,7 +14,7 @@ from ottla.broker.context import Context
 from ottla.broker.dispatch import Route
 from ottla.broker.meters import Meters
 from ottla.broker.read_budget import ReadBudget
-from ottla.broker.session import Session
+from ottla.broker.session import LARGE_READ_BYTES, Session
 from ottla.wire.frame import FrameReader, scratch_buffer, with_size
 from ottla.wire.header import encode_request
 from ottla.wire.messages.fetch import (
@@ -80,6 +80,7 @@ def served_by(
     max_in_flight: int,
     max_queued_bytes: int = 1000,
     fetch: Any = None,
+    expect_much: Callable[[], None] = lambda: None,
 ) -> tuple[Session, Line]:
     """A session in which every heartbeat is answered by `handler`, and every fetch by `fetch`."""
     routes: dict[int, Route] = {
@@ -95,6 +96,7 @@ def served_by(
         budget=ReadBudget(0),
         complaints=Complaints(asyncio.get_running_loop().time),
         meters=Meters(),
+        expect_much=expect_much,
         make_context=lambda session, version, client_id: cast(
             Context, SimpleNamespace(version=version, client_id=client_id)
         ),
@@ -326,5 +328,22 @@ def test_a_write_that_stops_us_is_not_broken_into_by_another_one() -> None:
         places = [line.written.index(bytes([mark]) * 1_000) for mark in b"abcd"]
         assert places == sorted(places)
         session.connection_lost(None)
+
+    asyncio.run(run())
+
+
+def test_it_says_when_much_has_come_in_one_read() -> None:
+    async def run() -> None:
+        told: list[None] = []
+        session, _ = served_by(
+            lambda body, context: HeartbeatResponse(),
+            max_in_flight=10,
+            expect_much=lambda: told.append(None),
+        )
+        count = LARGE_READ_BYTES // len(heartbeat_frame()) + 1
+        receive(session, count - 1)
+        assert told == []
+        receive(session, count)
+        assert len(told) == 1
 
     asyncio.run(run())

@@ -92,6 +92,7 @@ class Connections:
             budget=self._budget,
             complaints=self._complaints,
             meters=self._node.meters,
+            expect_much=self._node.ports.network.expect_much,
             make_context=self._context_of,
             on_open=self._admit,
             on_closed=self._forget,

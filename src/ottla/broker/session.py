@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ottla.broker.answers import COALESCED_BYTES, Answers, Outcome, Pending, Promised, Slot
 from ottla.broker.complaints import Complaints
@@ -36,6 +36,9 @@ from ottla.wire.schema import replace
 
 log = logging.getLogger(__name__)
 
+LARGE_READ_BYTES: Final = 32 * 1024
+"""What comes in one read and shows that a client sends much, not one thing after the other."""
+
 
 class Session(asyncio.BufferedProtocol):
     """Serves one connection.  Everything happens in the loop that owns it."""
@@ -50,6 +53,7 @@ class Session(asyncio.BufferedProtocol):
         budget: ReadBudget,
         complaints: Complaints,
         meters: Meters,
+        expect_much: Callable[[], None],
         make_context: Callable[["Session", int, str | None], Context],
         on_open: Callable[["Session"], bool],
         on_closed: Callable[["Session"], None],
@@ -65,14 +69,14 @@ class Session(asyncio.BufferedProtocol):
         self._complaints = complaints
         self._meters = meters
         self._untimed_counts = meters.untimed_counts
+        self._expect_much = expect_much
         self._make_context = make_context
         self._context: Context | None = None
         """Of the last request: most clients speak one version of an API and have one name."""
         self._on_open = on_open
         self._on_closed = on_closed
         self._answers = Answers()
-        self._backlog: deque[bytearray] = deque()
-        """Requests that arrived in one read with others and found no room; at most one read."""
+        self._backlog: deque[bytearray] = deque()  # requests of one read that found no room
         self._is_held = False  # whether a fetch waits: nothing is served meanwhile
         self._is_frame_fresh = False  # whether what is served lies where it was read just now
         self._will_catch_up = False
@@ -110,6 +114,8 @@ class Session(asyncio.BufferedProtocol):
         return self._reader.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
+        if nbytes >= LARGE_READ_BYTES:
+            self._expect_much()
         try:
             frames = self._reader.buffer_updated(nbytes)
             if self._reader.held_bytes != self._held_bytes:
@@ -304,10 +310,7 @@ class Session(asyncio.BufferedProtocol):
             self._meters.finish(request.header.request_api_key, since_s)
 
     def _catch_up_soon(self) -> None:
-        """Write in the next turn of the loop, once for all answers of this one.
-
-        A sync makes hundreds of answers due at the same time, and a write costs more than they do.
-        """
+        """Write in the next turn of the loop, once for all answers of this one."""
         if not self._will_catch_up:
             self._will_catch_up = True
             self._loop.call_soon(self._catch_up)

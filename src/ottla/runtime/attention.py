@@ -49,14 +49,24 @@ class AttentiveSelector(selectors.DefaultSelector):
         super().__init__()
         self._attention_s = attention_s
         self._expectation = Expectation()
+        self._must_sleep = False
         self.errand_count = 0
         """What threads of ours do, for which the loop waits."""
+
+    def sleep_next(self) -> None:
+        """Do not look in the next wait.
+
+        Where much comes at a time, who looks gets it in small pieces, and takes a processor from
+        those who send it.
+        """
+        self._must_sleep = True
 
     def select(self, timeout: float | None = None) -> Ready:
         if timeout is not None and timeout <= 0:
             return super().select(timeout)  # there is something else to do: this is no wait
-        if self.errand_count:
-            return super().select(timeout)  # a thread needs the processor, and will wake us up
+        if self.errand_count or self._must_sleep:
+            self._must_sleep = False
+            return super().select(timeout)  # others need the processor, and will wake us up
         began_s = time.monotonic()
         ready: Ready = []
         if self._expectation.is_short:

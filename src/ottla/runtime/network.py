@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ottla.runtime.attention import AttentiveLoop
+
 if TYPE_CHECKING:
     from ssl import SSLContext
 
@@ -71,6 +73,11 @@ class RealNetwork:
         loop = asyncio.get_running_loop()
         _, made = await loop.create_connection(protocol, host, port, ssl=tls)
         return made
+
+    def expect_much(self) -> None:
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, AttentiveLoop):
+            loop.attention.sleep_next()
 
 
 async def _addresses(host: str, port: int) -> Sequence[tuple[int, str | int]]:

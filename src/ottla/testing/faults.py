@@ -327,6 +327,9 @@ class _FaultyNetwork:
     ) -> asyncio.BaseProtocol:
         return await self._network.connect(host, port, protocol, tls=tls)
 
+    def expect_much(self) -> None:
+        self._network.expect_much()
+
 
 def key_of(api: str | ApiKey) -> ApiKey:
     """The key of an API by its name: "CreateTopics", "create_topics" and CREATE_TOPICS are one.

@@ -126,6 +126,9 @@ class SimNetwork:
         assert isinstance(made, asyncio.BaseProtocol)
         return made
 
+    def expect_much(self) -> None:
+        """Nothing: nobody looks around here, for time passes only when all sleep."""
+
     # The same, as asyncio's loops offer it.
 
     async def open_server(
