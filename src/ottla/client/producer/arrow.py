@@ -45,7 +45,7 @@ enough for their memory to be used again while it is still in the processor's ca
 
 _RESUMED_AT: Final = 7
 """With how many of them a caller who waits goes on.  It then has several to build, and is woken
-once for all of them: to wake a thread costs as much as a tenth of a batch."""
+once for all of them: two threads that wake each other in turns take some 30 µs for each time."""
 
 
 def send_arrow(
