@@ -214,6 +214,12 @@ def test_told_that_much_comes_it_sleeps_in_the_next_wait(eager: AttentiveSelecto
     assert spent_s(eager, 0.2) < 0.01
     assert spent_s(eager, 0.2) > 0.01, "and looks in the one after that"
 
+    eager.sleep_next()
+    eager.errand_count = 1
+    eager.select(0.01)  # which is no wait for a client
+    eager.errand_count = 0
+    assert spent_s(eager, 0.2) < 0.01
+
 
 def test_a_network_tells_the_loop_that_much_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.runtime.attention.processor_count", lambda: 2)

@@ -54,7 +54,7 @@ class AttentiveSelector(selectors.DefaultSelector):
         """What threads of ours do, for which the loop waits."""
 
     def sleep_next(self) -> None:
-        """Do not look in the next wait.
+        """Do not look in the next wait that is for a client.
 
         Where much comes at a time, who looks gets it in small pieces, and takes a processor from
         those who send it.
@@ -64,9 +64,11 @@ class AttentiveSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> Ready:
         if timeout is not None and timeout <= 0:
             return super().select(timeout)  # there is something else to do: this is no wait
-        if self.errand_count or self._must_sleep:
+        if self.errand_count:
+            return super().select(timeout)  # a thread needs the processor, and will wake us up
+        if self._must_sleep:
             self._must_sleep = False
-            return super().select(timeout)  # others need the processor, and will wake us up
+            return super().select(timeout)
         began_s = time.monotonic()
         ready: Ready = []
         if self._expectation.is_short:
