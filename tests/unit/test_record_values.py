@@ -1,5 +1,6 @@
 """Columns of values, which the compiled twin writes and reads by shorter ways than other rows."""
 
+import sys
 from array import array
 from types import ModuleType
 
@@ -147,6 +148,20 @@ def test_columns_keep_nothing_of_the_sections_alive(twin: ModuleType) -> None:
     memory.clear()  # which it refuses while somebody looks into it
 
     assert read.value.data == value_of(100)
+
+
+@pytest.mark.parametrize(
+    "value", [value_of(5_000), value_of(20), b"", None], ids=["large", "small", "empty", "null"]
+)
+def test_a_column_holds_no_more_memory_than_its_values(
+    twin: ModuleType, value: bytes | None
+) -> None:
+    section = section_of([value] * 100, key=value_of(1_000))
+
+    data = twin.columns([section]).value.data
+
+    assert data == (value or b"") * 100
+    assert sys.getsizeof(data) == sys.getsizeof(bytes(len(data)))
 
 
 def test_no_sections_have_no_values(twin: ModuleType) -> None:

@@ -11,9 +11,10 @@ from cpython.bytes cimport (
     PyBytes_CheckExact,
     PyBytes_FromStringAndSize,
     PyBytes_GET_SIZE,
+    _PyBytes_Resize,
 )
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t

@@ -21,7 +21,7 @@ cdef class _RowColumn:
 
     cdef bytes ends
     cdef bytes at
-    cdef bytearray data
+    cdef bytes data
 
     def __cinit__(self, int64_t rows):
         self.ends = new_bytes(4 * (rows + 1))
@@ -37,13 +37,18 @@ cdef class _RowColumn:
         out.room = 0
         for section in sections:
             out.room += (<_Records>section).body.size
-        self.data = PyByteArray_FromStringAndSize(NULL, out.room)
-        out.data = <uint8_t *>PyByteArray_AS_STRING(self.data)
+        self.data = new_bytes(out.room)
+        out.data = <uint8_t *>PyBytes_AS_STRING(self.data)
 
     cdef taken(self, const column_out *out, int64_t rows):
         """The whole column, after the first walk."""
-        PyByteArray_Resize(self.data, out.bytes)
-        return BinaryColumn(self.ends, self.data, self.validity_of(out, rows))
+        cdef PyObject *data = <PyObject *>self.data
+        Py_INCREF(self.data)
+        self.data = None  # what others hold as well cannot shrink
+        _PyBytes_Resize(&data, out.bytes)  # where it fails, it has let go of `data`
+        shrunk = <bytes>data
+        Py_DECREF(shrunk)  # `data` held it, too
+        return BinaryColumn(self.ends, shrunk, self.validity_of(out, rows))
 
     cdef copied(self, list sections, const column_out *out):
         """The whole column, with the bytes that `take_records` found in the sections."""
