@@ -65,8 +65,8 @@ static inline void take_field(column_out *column, int64_t row, const field_view 
 /* Copy a field, which `take_field` comes to next, to where its column has room. */
 static inline int copy_field(const column_out *column, const field_view *field,
                              const uint8_t *end) {
+    if (field->size <= 0) return RECORD_IS_GOOD; /* and what is null is nowhere */
     int64_t room = column->room - column->bytes, left = end - field->p;
-    if (field->size <= 0) return RECORD_IS_GOOD;
     if (field->size > room) return FAULT_CHANGED;
     copy_in_steps(column->data + column->bytes, field->p, field->size, left < room ? left : room);
     return RECORD_IS_GOOD;
