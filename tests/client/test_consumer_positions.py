@@ -160,8 +160,10 @@ def test_no_fetch_session_is_kept_with_a_broker_that_left() -> None:
         before = list(core._fetcher.sessions)
         library.node_id, library.topics = 2, Library(2).topics
         await core.engine.refresh()
-        library.ends[0] = 4
-        assert await offsets(consumer) == [(0, 3)]
+        # What the broker was asked before it left may be answered with the first of them.
+        for end in (4, 5):
+            library.ends[0] = end
+            assert await offsets(consumer) == [(0, end - 1)]
         return before, list(core._fetcher.sessions)
 
     assert play(story, library) == ([1], [2])
