@@ -161,6 +161,38 @@ def test_a_large_table_goes_out_in_batches_that_fit(served: TestBroker, topic: s
     assert values(served, topic) == column
 
 
+def test_batches_of_no_size_take_a_row_each(served: TestBroker, topic: str) -> None:
+    served.create_topic(topic, partitions=3)
+    column = [b"%d" % n for n in range(5)]
+    with ottla.Producer(served.bootstrap_servers, batch_size=0) as producer:
+        producer.send_arrow(topic, pa.table({"value": column})).result(SOON_S)
+        assert producer.metrics()["batch-total"] == 5
+    assert sorted(value or b"" for value in values(served, topic)) == column
+
+
+@pytest.mark.parametrize("limit_bytes", [0, 10, 60, 61, 62, 1000])
+def test_a_row_that_no_request_can_hold_is_refused(
+    served: TestBroker, topic: str, limit_bytes: int
+) -> None:
+    served.create_topic(topic, partitions=3)
+    with ottla.Producer(served.bootstrap_servers, max_request_size=limit_bytes) as producer:
+        with pytest.raises(ottla.errors.RequestError, match=r"max\.request\.size") as caught:
+            producer.send_arrow(topic, pa.table({"value": [bytes(1000)] * 5}))
+        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert values(served, topic) == []
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_table_may_be_larger_than_the_buffer(
+    served: TestBroker, topic: str, partitions: int
+) -> None:
+    served.create_topic(topic, partitions=partitions)
+    column = [b"%03d" % n + bytes(100) for n in range(500)]
+    with ottla.Producer(served.bootstrap_servers, buffer_memory=5_000) as producer:
+        producer.send_arrow(topic, pa.table({"value": column})).result(SOON_S)
+    assert sorted(value or b"" for value in values(served, topic)) == column
+
+
 @pytest.mark.parametrize("partitioner", ["consistent_random", "round_robin", "function"])
 def test_every_partitioner_sorts_rows(served: TestBroker, topic: str, partitioner: Any) -> None:
     served.create_topic(topic, partitions=2)

@@ -41,7 +41,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
     return table.slice(draw(st.integers(0, 2)), count)
 
 
-@given(tables(), st.sampled_from([100, 1000, 8192, 10_000, 1 << 20, 1 << 28]))
+@given(tables(), st.sampled_from([-61, 0, 1, 100, 1000, 8192, 10_000, 1 << 20, 1 << 28]))
 def test_pieces_of_a_table_fit_into_batches_of_any_limit(table: pa.Table, limit: int) -> None:
     cut = list(pieces(table, limit))
     assert pa.concat_tables(cut).equals(table)

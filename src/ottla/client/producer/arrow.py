@@ -96,7 +96,8 @@ def _put(core: Core, route: Route, rows: Any, wanted: Any, sent: "Sent") -> None
     """Put batches of the rows into lines."""
     now_ms = core.clock.now_ms()
     options = batch_options(core.config)
-    limit_bytes = core.config.max_request_size - BATCH_HEADER_BYTES
+    most_bytes = min(core.config.max_request_size, core.config.buffer_memory)
+    limit_bytes = most_bytes - BATCH_HEADER_BYTES
     may_wait = not core.pump.is_running_here
     if rows.num_rows:
         for line, part in _by_wish(route, rows, wanted, limit_bytes, core):

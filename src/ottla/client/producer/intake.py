@@ -15,7 +15,7 @@ from ottla.client.producer.lines import Line
 from ottla.client.producer.pump import Pump, Stock
 from ottla.client.producer.routes import Route
 from ottla.errors import ClosedError, DeadlineError, MisuseError, OttlaError
-from ottla.records.shapes import Unwritten
+from ottla.records.shapes import BATCH_HEADER_BYTES, Unwritten
 
 
 class Intake:
@@ -138,12 +138,21 @@ class Intake:
     def put_built(
         self, line: Line, data: bytearray, record_count: int, body_crc: int
     ) -> PendingBatch:
-        """Put a batch that is built already at the end of a line; waits for memory."""
+        """Put a batch that is built already at the end of a line; waits for memory.
+
+        Raises:
+            RequestError: It is one record, and no request can be so large.
+            DeadlineError: There was no memory for max.block.ms.
+        """
         deadline_s: float | None = None
+        size_bytes = len(data) - BATCH_HEADER_BYTES
+        if record_count == 1:
+            # Several fit, or are above the limit by what compression adds to what it cannot shrink.
+            self._lines.check_size(size_bytes)
         try:
             while True:
                 with self._lock:
-                    if self._lines.has_room(len(data)):
+                    if self._lines.has_room(size_bytes):
                         self._check_admitted()
                         # Behind one that only waits for its turn, nobody need be woken.
                         is_news = not line.queue or line.open is not None
@@ -151,9 +160,8 @@ class Intake:
                             line, data, record_count, self._now_ms(), body_crc
                         )
                         break
-                    self._lines.check_size(len(data))
                 deadline_s = deadline_s or self.deadline_s()
-                self._wait_for_room(len(data), deadline_s)
+                self._wait_for_room(size_bytes, deadline_s)
             if is_news:
                 self._pump.wake()
         except BaseException as error:

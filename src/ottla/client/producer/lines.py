@@ -252,7 +252,7 @@ class Accumulator:
         batch = PendingBatch(line, line.number(), now_ms, self._hasten)
         batch.data, batch.record_count, batch.body_crc = data, record_count, body_crc
         batch.is_awaited = True
-        batch.size_bytes += len(data)
+        batch.size_bytes = len(data)
         self._queue(batch)
         return batch
 

@@ -25,6 +25,7 @@ def pieces(rows: Any, limit_bytes: int) -> Iterator[Any]:
 
 def piece_ranges(rows: Any, limit_bytes: int) -> Iterator[tuple[int, int]]:
     """Where each of the `pieces` begins, and how many rows it has."""
+    limit_bytes = max(limit_bytes, 1)  # where nothing fits, each row is a piece
     return _ranges(Bounds(rows, limit_bytes), 0, rows.num_rows, limit_bytes)
 
 

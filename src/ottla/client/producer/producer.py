@@ -189,6 +189,7 @@ class Producer(Generic[K, V]):
             ModuleNotFoundError: `pyarrow` is not installed: `pip install 'ottla[arrow]'`.
             TypeError: A column cannot be written.
             ValueError: There is no such column, or no such partition.
+            RequestError: No request can hold one of the rows; those before it may be sent.
         """
         from ottla.client.producer.arrow import send_arrow
 
