@@ -70,6 +70,13 @@ class File(Protocol):
         """Reserve room up to `size_bytes`, filled with zeros: appends and syncs get cheaper."""
         ...
 
+    def begin_writeback(self) -> None:
+        """Advise the system to bring what was written to the disk soon: a sync will follow.
+
+        This promises nothing, and what goes wrong is told by the sync.
+        """
+        ...
+
     def sync(self) -> None:
         """Return once everything written so far would survive power loss."""
         ...

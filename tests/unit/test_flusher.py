@@ -24,10 +24,14 @@ class Journal:
         self.next_offset = 0
         self.synced_offset = 0
         self.unsynced_bytes = 0
+        self.early_count = 0
 
     def append(self, size_bytes: int = 1) -> None:
         self.next_offset += 1
         self.unsynced_bytes += size_bytes
+
+    def begin_writeback(self) -> None:
+        self.early_count += 1
 
     def unsynced_files(self) -> list[File | Folder]:
         self.unsynced_bytes = 0

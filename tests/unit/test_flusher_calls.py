@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from ottla.broker.flusher import Flusher
+from ottla.broker.flusher import EARLY_BYTES, Flusher
 from ottla.ports import Disk, File, Folder
 from ottla.testing.disk import SimDisk
 from tests.unit.test_flusher import Journal, Scene, failed, turn
@@ -118,5 +118,21 @@ def test_what_ends_after_it_was_abandoned_counts_for_nothing() -> None:
         await turn()
         assert not answer.done()
         assert journal.synced_offset == 0
+
+    asyncio.run(scenario())
+
+
+def test_the_disk_begins_early_with_much_if_it_has_nothing_else_to_do() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        scene.append("little", EARLY_BYTES - 1)
+        assert scene.journal.early_count == 0
+        much = scene.append("much", 1)
+        assert scene.journal.early_count == 1
+        await turn()
+        scene.append("during a sync", EARLY_BYTES)
+        assert scene.journal.early_count == 1
+        scene.disk.gates[0].set_result(None)
+        assert await much == "much"
 
     asyncio.run(scenario())

@@ -16,6 +16,7 @@ from typing import TypeVar, TypeVarTuple
 import pytest
 
 from ottla.runtime import disk as disk_module
+from ottla.runtime import writeback
 from ottla.runtime.disk import RealDisk
 from ottla.runtime.files import OpenFiles, RealFile
 from ottla.runtime.syncing import DiskThreads, Errors, first_of, sync_descriptor
@@ -334,6 +335,25 @@ def test_who_waits_for_a_sync_learns_of_a_bug_at_its_end(
         asyncio.run(run())
     ours = [record for record in caplog.records if record.name == "ottla.runtime.disk"]
     assert [record.exc_info is not None for record in ours] == [True]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such call")
+def test_writeback_begins_with_the_advice(disk: RealDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    advise = writeback._sync_file_range()
+    assert advise is not None
+    outcomes: list[int] = []
+    monkeypatch.setattr(
+        writeback, "_sync_file_range", lambda: lambda *about: outcomes.append(advise(*about))
+    )
+    file = disk.open("file", create=True)
+    file.write(0, b"x")
+
+    file.begin_writeback()
+
+    assert outcomes == [0], "the system has taken it"
+    file.close()
+    file.begin_writeback()
+    assert outcomes == [0], "there is no descriptor any more"
 
 
 def test_a_file_that_gave_up_its_descriptor_needs_none_to_be_synced(disk: RealDisk) -> None:

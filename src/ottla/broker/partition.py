@@ -256,6 +256,9 @@ class Partition:
         for waiter in waiters:
             waiter.on_advance(self)
 
+    def begin_writeback(self) -> None:
+        self.log.segments[-1].file.begin_writeback()
+
     def unsynced_files(self) -> list[File | Folder]:
         self.unsynced_bytes = 0
         return self.log.unsynced_files()

@@ -24,6 +24,7 @@ from typing import Final
 from ottla.ports import TOO_MANY_OPEN, Buffer, ColdReadError
 from ottla.runtime.caching import PageCache, read_no_further
 from ottla.runtime.syncing import sync_descriptor
+from ottla.runtime.writeback import begin_writeback
 
 FRESH_BYTES: Final = 16 * 1024 * 1024
 """What was among the last so many bytes written to a disk, or twice that, is taken to be in memory:
@@ -137,6 +138,10 @@ class RealFile:
         self.is_dirty = True
         if not preallocate(descriptor, 0, size_bytes):
             os.ftruncate(descriptor, size_bytes)
+
+    def begin_writeback(self) -> None:
+        if self.descriptor != _NO_DESCRIPTOR and not self.is_closed:
+            begin_writeback(self.descriptor)
 
     def sync(self) -> None:
         descriptor = self._open_files.descriptor_of(self)

@@ -1,4 +1,4 @@
-"""`Disk.begin_sync` for a disk of tests, which says in a coroutine how a sync goes."""
+"""What begins and is not waited for, on a disk of tests."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -9,8 +9,17 @@ from ottla.ports import File, Folder
 WhenOver = Callable[[Exception | None], None]
 
 
+class KeepsToItself:
+    """A file that takes no advice: what power loss leaves of it is by chance anyway."""
+
+    __slots__ = ()
+
+    def begin_writeback(self) -> None:
+        """Nothing."""
+
+
 class BeginsSyncs:
-    """Has `sync_files`, and so the rest of it."""
+    """A disk that has `sync_files`, and so `begin_sync`."""
 
     async def sync_files(self, files: Iterable[File | Folder]) -> None:
         raise NotImplementedError

@@ -29,7 +29,7 @@ from typing import Final, TypeVar
 
 from ottla.ports import Buffer, ColdReadError, File, Folder
 from ottla.runtime.paths import path_parts
-from ottla.testing.begun_syncs import BeginsSyncs
+from ottla.testing.begun_syncs import BeginsSyncs, KeepsToItself
 from ottla.testing.inodes import (
     Entry,
     FileNode,
@@ -75,7 +75,7 @@ class Operation(enum.Enum):
     SYNC_FOLDER = "sync_folder"
 
 
-class SimFile:
+class SimFile(KeepsToItself):
     """See `ottla.ports.File`."""
 
     __slots__ = ("_disk", "_inode", "_is_closed", "_power_cycle", "_sync_error")
