@@ -208,6 +208,9 @@ def test_integer_timestamps_are_milliseconds() -> None:
         pa.map_(pa.large_string(), pa.large_binary()),
         pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
         pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())])),
+        pa.list_(
+            pa.struct([("key", pa.dictionary(pa.int8(), pa.string())), ("value", pa.binary(1))])
+        ),
     ],
 )
 def test_headers_may_be_lists_or_maps(data_type: pa.DataType) -> None:
@@ -222,6 +225,25 @@ def test_headers_may_be_lists_or_maps(data_type: pa.DataType) -> None:
 
 
 @pytest.mark.parametrize(
+    "data_type",
+    [
+        pa.map_(pa.string(), pa.null()),
+        pa.list_(pa.struct([("key", pa.string()), ("value", pa.null())])),
+        pa.large_list(pa.struct([("key", pa.string()), ("value", pa.null())])),
+    ],
+)
+def test_headers_may_all_be_without_values(data_type: pa.DataType) -> None:
+    some: list[Any] = [[("a", None), ("b", None)], None, [("c", None)]]
+    if not pa.types.is_map(data_type):
+        some = [row and [{"key": key, "value": value} for key, value in row] for row in some]
+    rows = pa.record_batch({"headers": pa.array(some, data_type)})
+
+    expected: list[Any] = [(("a", None), ("b", None)), (), (("c", None),)]
+    assert [record[3] for record in written(rows)] == expected
+    assert [record[3] for record in written(rows.slice(1))] == expected[1:]
+
+
+@pytest.mark.parametrize(
     "rows",
     [
         {"key": pa.array([1, 2])},
@@ -229,6 +251,9 @@ def test_headers_may_be_lists_or_maps(data_type: pa.DataType) -> None:
         {"timestamp": pa.array(["now", "then"])},
         {"timestamp": pa.array([1.5, 2.5])},
         {"headers": pa.array(["a", "b"])},
+        {"headers": pa.array([["a"], ["b"]])},
+        {"headers": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))},
+        {"headers": pa.array([[{"name": "a", "value": b""}]])},
     ],
 )
 def test_columns_of_another_type_are_refused(rows: dict[str, pa.Array]) -> None:

@@ -280,21 +280,32 @@ def _binary_column(array: Any) -> BinaryColumn:
     )
 
 
+def _plain_headers(pa: ModuleType, array: Any) -> "pa.ListArray":
+    wanted, types = _types(), pa.types
+    if array.type == wanted.headers:
+        return array
+    try:
+        if types.is_map(array.type):
+            parts = [array.keys, array.items]
+            entries = pa.StructArray.from_arrays(parts, names=["key", "value"]).cast(wanted.header)
+            buffers, offset = array.buffers()[:2], array.offset
+            return pa.Array.from_buffers(
+                wanted.headers, len(array), buffers, offset=offset, children=[entries]
+            )
+        if types.is_list(array.type) or types.is_large_list(array.type):
+            return array.cast(wanted.headers)
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise _not_headers(array.type) from error
+    raise _not_headers(array.type)
+
+
+def _not_headers(data_type: "pa.DataType") -> TypeError:
+    return TypeError(f"column headers must be a list of key and value, not {data_type}")
+
+
 def _header_column(pa: ModuleType, array: Any) -> HeaderColumn | None:
-    wanted, types = _types().header, pa.types
-    if array.type == _types().headers:
-        entries = array.values
-    elif not (
-        types.is_list(array.type) or types.is_large_list(array.type) or types.is_map(array.type)
-    ):
-        raise TypeError(f"column headers must be a list of key and value, not {array.type}")
-    elif types.is_map(array.type):
-        entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
-    else:
-        array = array.cast(pa.list_(array.type.value_type))
-        entries = array.values
-    if entries.type != wanted:
-        entries = entries.cast(wanted)
+    array = _plain_headers(pa, array)
+    entries = array.values
     if not len(entries):
         return None
     keys, values = entries.flatten()
