@@ -161,6 +161,26 @@ def test_a_large_table_goes_out_in_batches_that_fit(served: TestBroker, topic: s
     assert values(served, topic) == column
 
 
+@pytest.mark.parametrize(
+    ("key_type", "value_type"),
+    [(pa.dictionary(pa.int8(), pa.string()), pa.binary()), (pa.binary(1), pa.null())],
+    ids=["said once", "without lengths"],
+)
+def test_headers_that_arrow_keeps_in_less_room_go_out_in_batches_that_fit(
+    served: TestBroker, topic: str, key_type: pa.DataType, value_type: pa.DataType
+) -> None:
+    limit_bytes = 20_000
+    key: Any = b"k" if pa.types.is_fixed_size_binary(key_type) else "k" * 100
+    headers = pa.array([[(key, None)] * 100] * 200, pa.map_(key_type, value_type))
+    table = pa.table({"value": [b""] * 200, "headers": headers})
+    with ottla.Producer(served.bootstrap_servers, max_request_size=limit_bytes) as producer:
+        producer.send_arrow(topic, table).result(SOON_S)
+        metrics = producer.metrics()
+    written_bytes = 200 * 100 * (len(key) + 2)
+    assert metrics["batch-total"] > written_bytes / limit_bytes
+    assert {len(record.headers) for record in served.records(topic)} == {100}
+
+
 def test_batches_of_no_size_take_a_row_each(served: TestBroker, topic: str) -> None:
     served.create_topic(topic, partitions=3)
     column = [b"%d" % n for n in range(5)]

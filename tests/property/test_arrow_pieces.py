@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.producer.pieces import pieces
-from ottla.records.arrow import from_arrow
+from ottla.records.arrow import from_arrow, with_plain_headers
 from ottla.records.shapes import BATCH_HEADER_BYTES
 
 NOW_MS = 1_700_000_000_000
@@ -17,6 +17,14 @@ FIELDS = st.none() | LENGTHS.map(bytes)
 TIMES_MS = st.none() | st.sampled_from([-1, 0, NOW_MS, 2**62])
 KINDS = st.sampled_from([pa.binary(), pa.large_binary()])
 HEADERS = st.lists(st.tuples(st.text("ab", max_size=70), st.none() | st.binary(max_size=70)))
+SAME_KEYS = st.lists(st.tuples(st.just("a" * 70), st.none()))
+HEADER_KINDS = st.sampled_from(
+    [
+        (HEADERS, pa.map_(pa.string(), pa.binary())),
+        (SAME_KEYS, pa.map_(pa.dictionary(pa.int8(), pa.string()), pa.binary())),
+        (SAME_KEYS, pa.map_(pa.binary(70), pa.null())),
+    ]
+)
 
 
 @st.composite
@@ -33,7 +41,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
     if draw(st.booleans()):
         columns["timestamp"] = column(TIMES_MS, pa.int64())
     if draw(st.booleans()):
-        columns["headers"] = column(HEADERS, pa.map_(pa.string(), pa.binary()))
+        columns["headers"] = column(*draw(HEADER_KINDS))
     table = pa.table(columns)
     if draw(st.booleans()):  # its rows do not lie together
         cut = draw(st.integers(0, count))
@@ -43,6 +51,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 @given(tables(), st.sampled_from([-61, 0, 1, 100, 1000, 8192, 10_000, 1 << 20, 1 << 28]))
 def test_pieces_of_a_table_fit_into_batches_of_any_limit(table: pa.Table, limit: int) -> None:
+    table = with_plain_headers(table)
     cut = list(pieces(table, limit))
     assert pa.concat_tables(cut).equals(table)
     for piece in cut:

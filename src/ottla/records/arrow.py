@@ -280,6 +280,25 @@ def _binary_column(array: Any) -> BinaryColumn:
     )
 
 
+def with_plain_headers(rows: Any) -> Any:
+    """The rows, with headers as `to_arrow` makes them: for who measures them, or cuts them.
+
+    Other types say a key once that many headers have, or leave out how long each is.
+    """
+    names = rows.column_names
+    if "headers" not in names or rows.schema.field("headers").type == _types().headers:
+        return rows
+    pa = pyarrow()
+    columns = dict(zip(names, rows.columns, strict=True))
+    column = columns["headers"]
+    if isinstance(column, pa.ChunkedArray):
+        chunks = [_plain_headers(pa, chunk) for chunk in column.chunks]
+        columns["headers"] = pa.chunked_array(chunks, _types().headers)
+    else:
+        columns["headers"] = _plain_headers(pa, column)
+    return type(rows).from_arrays(list(columns.values()), names=names)
+
+
 def _plain_headers(pa: ModuleType, array: Any) -> "pa.ListArray":
     wanted, types = _types(), pa.types
     if array.type == wanted.headers:

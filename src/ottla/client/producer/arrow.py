@@ -28,6 +28,7 @@ from ottla.records.arrow import (
     pyarrow,
     unwritten_columns,
     whole_columns,
+    with_plain_headers,
 )
 from ottla.records.builder import build_unsealed
 from ottla.records.shapes import BATCH_HEADER_BYTES, UnwrittenColumns
@@ -94,6 +95,7 @@ def _ignore(sending: SendingRows) -> None:
 
 def _put(core: Core, route: Route, rows: Any, wanted: Any, sent: "Sent") -> None:
     """Put batches of the rows into lines."""
+    rows = with_plain_headers(rows)
     now_ms = core.clock.now_ms()
     options = batch_options(core.config)
     most_bytes = min(core.config.max_request_size, core.config.buffer_memory)

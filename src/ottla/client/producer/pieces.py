@@ -48,7 +48,8 @@ class Bounds:
     """How many bytes rows take in a batch at the most, if they fit into `limit_bytes`.
 
     If they do not, it is too many.  In a batch that is no larger, no number of a record but its
-    timestamp is above the limit.
+    timestamp is above the limit.  Headers are those of `with_plain_headers`: what Arrow keeps of
+    each, beside its bytes, is as much as a record needs to say how long they are.
     """
 
     def __init__(self, rows: Any, limit_bytes: int) -> None:
