@@ -115,7 +115,6 @@ class DiskThreads:
         finish: Callable[[Errors], None],
     ) -> None:
         """Do the same, and have `finish` called on the loop once all of it is done."""
-
         loop = asyncio.get_running_loop()
         attention = loop.attention if isinstance(loop, AttentiveLoop) else None
 
