@@ -100,7 +100,9 @@ def build(records: Iterable[Unwritten], options: BatchOptions = _PLAIN) -> bytea
         ValueError: There are no records, one has not four parts, or a timestamp is below -1.
         BatchError: The records are more than a batch can hold.
     """
-    return finish(kernel.encode(records, options.delete_horizon_ms, BATCH_HEADER_BYTES), options)
+    data = finish(kernel.encode(records, options.delete_horizon_ms, BATCH_HEADER_BYTES), options)
+    seal(data)
+    return data
 
 
 def build_columns(columns: UnwrittenColumns, options: BatchOptions = _PLAIN) -> bytearray:
@@ -126,14 +128,14 @@ def build_unsealed(
     encoded = kernel.encode_columns(
         columns, options.delete_horizon_ms, BATCH_HEADER_BYTES, into, is_plain
     )
-    data, body_crc = finish(encoded, options, is_sealed=False), encoded.body_crc
+    data, body_crc = finish(encoded, options), encoded.body_crc
     return Unsealed(data, crc_of_body(data) if body_crc is None else body_crc)
 
 
-def finish(encoded: Encoded, options: BatchOptions, *, is_sealed: bool = True) -> bytearray:
+def finish(encoded: Encoded, options: BatchOptions) -> bytearray:
     """Compress the records if asked to, and write the header into the room before them.
 
-    What is not sealed has no checksum: for who changes the header once more, and then seals it.
+    It has no checksum, so that the header can be changed once more: `seal` it then.
     """
     data, record_count, base_timestamp_ms, max_timestamp_ms, _ = encoded
     if record_count == 0:
@@ -162,8 +164,6 @@ def finish(encoded: Encoded, options: BatchOptions, *, is_sealed: bool = True) -
         record_count,
     )
     HEADER.pack_into(data, 0, *header)
-    if is_sealed:
-        seal(data)
     return data
 
 

@@ -114,7 +114,7 @@ class PendingBatch:
         data = self.data
         if data is None:
             assert self.encoded is not None
-            data = finish(self.encoded, _UNCOMPRESSED, is_sealed=False)
+            data = finish(self.encoded, _UNCOMPRESSED)
         return [record[1:] for record in Batch.parse(data).records()]
 
     def has_room_for(self, size_bytes: int) -> bool:
@@ -135,7 +135,7 @@ class PendingBatch:
         """Give it a stamp for good, and a header if it has none; `options` say how to compress."""
         if self.data is None:
             assert self.encoded is not None, "it is open"
-            self.data = finish(self.encoded, options, is_sealed=False)
+            self.data = finish(self.encoded, options)
             self.encoded = None
         if not self.is_sealed or stamp != self.stamp:
             write_stamp(self.data, stamp, self.body_crc)

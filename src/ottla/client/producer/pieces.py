@@ -12,6 +12,7 @@ from ottla.records.shapes import MAX_RECORD_OVERHEAD_BYTES
 _VARINT_BITS: Final = 7
 _TIMESTAMP_BYTES: Final = 10
 _OFFSET_BYTES: Final = 4
+"""Of a row of binary or text, beside its bytes: Arrow's number of where it ends."""
 
 
 def pieces(rows: Any, limit_bytes: int) -> Iterator[Any]:
@@ -64,12 +65,13 @@ class Bounds:
         for name in names:
             if name != "timestamp":
                 column = rows.column(name)
-                ends = _ends_of(column)
+                is_binary = _is_binary(column)
+                ends = _ends_of(column) if is_binary else None
                 if ends is not None:
                     self._ends.append(ends)
                     continue
                 self._others.append(column)
-                if _is_binary(column):
+                if is_binary:
                     self._row_bytes -= _OFFSET_BYTES  # which Arrow counts in
 
     def of(self, first: int, count: int) -> int:
@@ -90,15 +92,13 @@ def _is_binary(column: Any) -> bool:
 def _ends_of(column: Any) -> memoryview | None:
     """Where each row of a column of binary or text ends, behind where the first begins.
 
-    None for other columns, and where rows do not lie together.
+    None where rows do not lie together.
     """
     pa = pyarrow()
     if isinstance(column, pa.ChunkedArray):
         if column.num_chunks != 1:
             return None
         column = column.chunk(0)
-    if not _is_binary(column):
-        return None
     buffer = column.buffers()[1]
     if buffer is None:  # there are no rows
         return None
