@@ -11,10 +11,9 @@ from cpython.bytes cimport (
     PyBytes_CheckExact,
     PyBytes_FromStringAndSize,
     PyBytes_GET_SIZE,
-    _PyBytes_Resize,
 )
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -42,6 +41,7 @@ cdef extern from "Python.h":
 
 cdef Py_ssize_t NOGIL_FROM_BYTES = 16384  # below this, giving up the GIL costs more than it gives
 cdef int64_t GROWTH_BYTES = 4 << 20  # what is never written to costs nothing
+cdef int64_t IDLE_SHARE = 8  # of a column's memory, so much may lie idle: an eighth
 cdef int64_t BATCH_HEADER_BYTES = shapes.BATCH_HEADER_BYTES
 cdef int64_t CHECKED_FROM = layout.CHECKED_FROM
 cdef int64_t LOG_OVERHEAD_BYTES = layout.LOG_OVERHEAD_BYTES

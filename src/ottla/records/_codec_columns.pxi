@@ -21,7 +21,7 @@ cdef class _RowColumn:
 
     cdef bytes ends
     cdef bytes at
-    cdef bytes data
+    cdef bytearray data
 
     def __cinit__(self, int64_t rows):
         self.ends = new_bytes(4 * (rows + 1))
@@ -37,18 +37,22 @@ cdef class _RowColumn:
         out.room = 0
         for section in sections:
             out.room += (<_Records>section).body.size
-        self.data = new_bytes(out.room)
-        out.data = <uint8_t *>PyBytes_AS_STRING(self.data)
+        self.data = PyByteArray_FromStringAndSize(NULL, out.room)
+        out.data = <uint8_t *>PyByteArray_AS_STRING(self.data)
 
     cdef taken(self, const column_out *out, int64_t rows):
-        """The whole column, after the first walk."""
-        cdef PyObject *data = <PyObject *>self.data
-        Py_INCREF(self.data)
-        self.data = None  # what others hold as well cannot shrink
-        _PyBytes_Resize(&data, out.bytes)  # where it fails, it has let go of `data`
-        shrunk = <bytes>data
-        Py_DECREF(shrunk)  # `data` held it, too
-        return BinaryColumn(self.ends, shrunk, self.validity_of(out, rows))
+        """The whole column, after the first walk.
+
+        An array that shrinks by little keeps its memory, and gives it back as a whole: what is cut
+        off goes back to the system, which fills it with zeros for the next one.  That takes longer
+        than to read the records.  Where much would lie idle, the rest is copied.
+        """
+        if out.bytes >= out.room - out.room // IDLE_SHARE:
+            PyByteArray_Resize(self.data, out.bytes)
+            data = self.data
+        else:
+            data = PyBytes_FromStringAndSize(<const char *>out.data, out.bytes)
+        return BinaryColumn(self.ends, data, self.validity_of(out, rows))
 
     cdef copied(self, list sections, const column_out *out):
         """The whole column, with the bytes that `take_records` found in the sections."""
