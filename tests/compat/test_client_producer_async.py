@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from typing import Any
 
 import pyarrow as pa
@@ -211,6 +212,16 @@ def test_a_table_may_be_larger_than_the_buffer(
     with ottla.Producer(served.bootstrap_servers, buffer_memory=5_000) as producer:
         producer.send_arrow(topic, pa.table({"value": column})).result(SOON_S)
     assert sorted(value or b"" for value in values(served, topic)) == column
+
+
+def test_what_compression_adds_keeps_no_batch_out_of_the_buffer(
+    served: TestBroker, topic: str
+) -> None:
+    column = [os.urandom(249_968) for _ in range(8)]
+    options: Any = {"buffer_memory": 1_000_000, "compression_type": "gzip", "max_block_ms": 10_000}
+    with ottla.Producer(served.bootstrap_servers, **options) as producer:
+        producer.send_arrow(topic, pa.table({"value": column})).result(SOON_S)
+    assert values(served, topic) == column
 
 
 @pytest.mark.parametrize("partitioner", ["consistent_random", "round_robin", "function"])

@@ -1,6 +1,7 @@
 """Group commit: who is told of a sync when, by a call."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -134,5 +135,26 @@ def test_the_disk_begins_early_with_much_if_it_has_nothing_else_to_do() -> None:
         assert scene.journal.early_count == 1
         scene.disk.gates[0].set_result(None)
         assert await much == "much"
+
+    asyncio.run(scenario())
+
+
+def test_a_directory_is_offline_before_those_who_wait_are_told_that_its_sync_failed() -> None:
+    async def scenario() -> None:
+        disk = CallingDisk()
+        order: list[str] = []
+        port: Disk = disk
+        flusher = Flusher(
+            port, on_synced=lambda _: None, on_failure=lambda _: order.append("offline")
+        )
+        journal = Journal(disk.open("journal", create=True))
+        journal.append()
+        flusher.note(journal)
+        flusher.after_sync("answer", failed).sync.when_over(lambda _: order.append("told"))
+        await turn()
+
+        disk.ends[0](OSError(errno.EIO, "the disk is gone"))
+
+        assert order == ["offline", "told"], "who is told may write what waits behind it"
 
     asyncio.run(scenario())

@@ -2,7 +2,7 @@
 
 A response that promises durability waits: in `when_durable`, or beside many others in an
 `AfterSync`.  Syncs run one after the other, each for all logs that have something unsynced; when
-one ends, everybody it covers is answered in the same turn of the loop.  Where there is much to
+one ends, everybody it covers is told in the same turn of the loop.  Where there is much to
 sync, the next one begins before the last has ended, so that the disk never waits for us; but they
 *count* in the order in which they began.  A sync that fails is never repeated: the kernel may have
 dropped the very pages it could not write, so the data directory goes offline instead (ADR 9).
@@ -273,10 +273,12 @@ class Flusher:
             self._count(over)
         except Exception as bug:
             self._fail_for_a_bug(bug)
-        if self._must_go_on():
-            self._begin()
-        for each in over:
-            each.tell()
+        try:
+            if self._must_go_on():
+                self._begin()
+        finally:
+            for each in over:
+                each.tell()
 
     def _must_go_on(self) -> bool:
         """Whether there is something that no sync will see to that is under way, or will begin."""
@@ -306,7 +308,7 @@ class Flusher:
 
     def _fail_for_a_bug(self, bug: Exception) -> None:
         """Nobody knows what was synced before it."""
-        log.exception("a sync could not be taken note of")
+        log.exception("a sync could not be begun, or taken note of")
         self._fail(OSError(errno.EIO, f"the sync cannot be relied on: {bug}"))
 
     def _fail(self, error: OSError) -> None:
@@ -317,10 +319,12 @@ class Flusher:
         lost = [*self._under_way, self._next]
         self._under_way.clear()
         self._next = Sync()
-        for sync in lost:
-            sync.error = error
-            sync.tell()
-        self._on_failure(error)
+        try:
+            self._on_failure(error)  # first: who is told goes on, and nothing may be written then
+        finally:
+            for sync in lost:
+                sync.error = error
+                sync.tell()
 
 
 def _as_failure(error: Exception | None) -> OSError | None:

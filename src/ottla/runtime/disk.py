@@ -1,7 +1,7 @@
 """Files in a folder of the real machine.
 
-Everything but `sync_files`, `remove_aside` and `warm` runs inline: it touches the page cache, which
-is quicker than any hand-over to a thread.  `files` keeps the number of descriptors bounded,
+Everything but syncs of files, `remove_aside` and `warm` runs inline: it touches the page cache,
+which is quicker than any hand-over to a thread.  `files` keeps the number of descriptors bounded,
 `syncing` waits for the disk, and `caching` knows what a read would wait for.
 """
 
@@ -14,6 +14,7 @@ import posixpath
 import resource
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import Final, TypeVar
 
@@ -22,7 +23,14 @@ from ottla.runtime.caching import Wanted
 from ottla.runtime.files import OpenFiles, RealFile
 from ottla.runtime.folders import RETRY_MS, FolderSyncs
 from ottla.runtime.paths import path_parts
-from ottla.runtime.syncing import MOST_THREADS, DiskThreads, Errors, first_of, sync_descriptor
+from ottla.runtime.syncing import (
+    MOST_THREADS,
+    DiskThreads,
+    Errors,
+    first_of,
+    settle,
+    sync_descriptor,
+)
 
 log = logging.getLogger(__name__)
 
@@ -149,16 +157,7 @@ class RealDisk:
     async def sync_files(self, files: Iterable[File | Folder]) -> None:
         """As the port says.  If the caller is canceled, what it asked for still takes place."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def when_over(error: Exception | None) -> None:
-            if waiter.cancelled():
-                return
-            if error is None:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(error)
-
-        self.begin_sync(files, when_over)
+        self.begin_sync(files, partial(settle, waiter))
         await waiter
 
     def begin_sync(
@@ -205,7 +204,10 @@ class RealDisk:
         """Descriptors were lacking while others sync the same files."""
         # Whoever has closed one meanwhile, most likely with its topic, does not miss it.
         left = [f for f in group if not (isinstance(f, RealFile) and f.is_closed)]
-        self.begin_sync(left, when_over)
+        try:
+            self.begin_sync(left, when_over)
+        except Exception as error:  # a bug, but whoever waits must not wait for ever
+            when_over(error)
 
     def at_once(self, act: Callable[[], _T]) -> _T:
         open_files = self._open_files
@@ -277,7 +279,11 @@ class RealDisk:
 
         None if descriptors are lacking while others sync the same files.
         """
-        files = [file for file in group if isinstance(file, RealFile)]
+        files: list[RealFile] = []
+        for file in group:
+            if not isinstance(file, Folder):
+                assert isinstance(file, RealFile), file
+                files.append(file)
         pinned: dict[RealFile, int] = {}
         try:
             for file in files:

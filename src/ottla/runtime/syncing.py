@@ -95,17 +95,7 @@ class DiskThreads:
         canceled, all of it takes place all the same.
         """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def finish(errors: Errors) -> None:
-            if waiter.cancelled():
-                return
-            failure = first_of(errors)
-            if failure is None:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(failure)
-
-        self.begin(shares, act, finish)
+        self.begin(shares, act, lambda errors: settle(waiter, first_of(errors)))
         await waiter
 
     def begin(
@@ -166,6 +156,16 @@ class DiskThreads:
 def first_of(errors: Errors) -> OSError | None:
     """What is told of all that went wrong."""
     return next(filter(None, errors), None)
+
+
+def settle(waiter: "asyncio.Future[None]", error: Exception | None) -> None:
+    """Tell who awaits how it went, unless he has given up."""
+    if waiter.cancelled():
+        return
+    if error is None:
+        waiter.set_result(None)
+    else:
+        waiter.set_exception(error)
 
 
 def _outcome(act: Callable[[_T], None], item: _T) -> OSError | None:

@@ -25,9 +25,12 @@ def begin_writeback(descriptor: int) -> None:
 def _sync_file_range() -> Callable[[int, int, int, int], Any] | None:
     if sys.platform != "linux":
         return None
-    import ctypes
+    try:
+        import ctypes
 
-    advise = getattr(ctypes.CDLL(None), "sync_file_range", None)
+        advise = getattr(ctypes.CDLL(None), "sync_file_range", None)
+    except (ImportError, OSError):  # some Pythons come without it, and it is advice alone
+        return None
     if advise is not None:
         advise.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
     return advise

@@ -2,7 +2,8 @@
 
 Rows go to partitions as records do: by the hash of their key, else in slices that stay together.
 Where a function of the user's decides, it is called for each row.  Batches are built in the
-caller's thread, each as large as a request allows, and get their numbers when they leave.
+caller's thread, each as large as a request and the buffer allow, and get their numbers when they
+leave.
 """
 
 import json
@@ -45,8 +46,8 @@ _BUILT_AHEAD: Final = 10
 enough for their memory to be used again while it is still in the processor's cache."""
 
 _RESUMED_AT: Final = 7
-"""With how many of them a caller who waits goes on.  It then has several to build, and is woken
-once for all of them: two threads that wake each other in turns take some 30 µs for each time."""
+"""With fewer of them than that, a caller who waits goes on.  It then has several to build, and is
+woken once for all of them: two threads that wake each other in turns take some 30 µs each time."""
 
 
 def send_arrow(

@@ -149,6 +149,8 @@ class Intake:
         if record_count == 1:
             # Several fit, or are above the limit by what compression adds to what it cannot shrink.
             self._lines.check_size(size_bytes)
+        # What compression has added keeps no batch out of a buffer that is empty.
+        size_bytes = min(size_bytes, self._config.buffer_memory - BATCH_HEADER_BYTES)
         try:
             while True:
                 with self._lock:

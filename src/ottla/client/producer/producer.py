@@ -189,7 +189,9 @@ class Producer(Generic[K, V]):
             ModuleNotFoundError: `pyarrow` is not installed: `pip install 'ottla[arrow]'`.
             TypeError: A column cannot be written.
             ValueError: There is no such column, or no such partition.
-            RequestError: No request can hold one of the rows; those before it may be sent.
+            RequestError: No request, or no buffer, can hold one of the rows; those before it may be
+                sent.
+            DeadlineError: There was no memory for max.block.ms.
         """
         from ottla.client.producer.arrow import send_arrow
 
