@@ -119,8 +119,7 @@ class Owner:
     def put(self, batch: Batch, epoch: int = 0) -> None:
         # The witness knows the batch before the log does: power may go in the middle.
         self.witness.steps += 1
-        batch.base_offset = self.log.next_offset
-        batch.partition_leader_epoch = epoch
+        batch.place(self.log.next_offset, epoch)
         self.witness.history.append((batch.base_offset, bytes(batch.data)))
         self.log.append(batch, leader_epoch=epoch, now_ms=NOW_MS)
 

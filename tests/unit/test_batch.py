@@ -95,34 +95,25 @@ def test_offset_and_leader_epoch_are_set_in_place_and_keep_the_checksum() -> Non
     data = one_batch()
     batch = Batch.parse(data)
 
-    batch.base_offset = 2**40
-    batch.partition_leader_epoch = 17
+    batch.place(2**40, 17)
 
     again = Batch.parse(data)
     again.check_crc()
     assert (again.base_offset, again.partition_leader_epoch) == (2**40, 17)
-    assert (batch.base_offset, batch.next_offset) == (2**40, 2**40 + 2)
+    assert batch.partition_leader_epoch == 17
+    assert (batch.base_offset, batch.last_offset, batch.next_offset) == (
+        2**40,
+        2**40 + 1,
+        2**40 + 2,
+    )
     assert [record[0] for record in batch.records()] == [2**40, 2**40 + 1]
-
-
-def test_a_batch_is_placed_in_one_go_as_by_setting_both() -> None:
-    placed, set_singly = one_batch(), one_batch()
-
-    batch = Batch.parse(placed)
-    batch.place(2**40, 17)
-    other = Batch.parse(set_singly)
-    other.base_offset = 2**40
-    other.partition_leader_epoch = 17
-
-    assert placed == set_singly
-    assert (batch.base_offset, batch.partition_leader_epoch) == (2**40, 17)
 
 
 def test_read_only_bytes_cannot_be_given_an_offset() -> None:
     batch = Batch.parse(bytes(one_batch()))
 
     with pytest.raises(TypeError, match="read-write"):
-        batch.base_offset = 5
+        batch.place(5, 0)
 
     assert batch.base_offset == 0
 

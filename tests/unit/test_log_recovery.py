@@ -402,7 +402,7 @@ def test_half_a_batch_is_never_taken_for_another_one() -> None:
     disk = SimDisk()
     log = Log.open(disk, FOLDER, log_config(), now_ms=NOW_MS)
     planted = batch_of(b"planted")
-    planted.base_offset = 1
+    planted.place(1, 0)
     carrier = batch_of(bytes(planted.data) + b"-" * 5000)
     position = bytes(carrier.data).index(planted.data)
     short = batch_of(b"-" * (position - batch_of(b"").size_bytes))

@@ -19,7 +19,6 @@ from ottla.records.layout import (
     CRC_AT,
     DELETE_HORIZON_BIT,
     HEADER,
-    LEADER_EPOCH_AT,
     LENGTH_AT,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD_BYTES,
@@ -91,15 +90,16 @@ class Batch:
     """One batch of magic 2.  Make it with `Batch.parse` or `batches`."""
 
     __slots__ = (
-        "_base_offset",
-        "_partition_leader_epoch",
         "attributes",
+        "base_offset",
         "base_sequence",
         "base_timestamp_ms",
         "crc",
         "data",
+        "last_offset",
         "last_offset_delta",
         "max_timestamp_ms",
+        "partition_leader_epoch",
         "producer_epoch",
         "producer_id",
         "record_count",
@@ -107,11 +107,13 @@ class Batch:
 
     data: memoryview
     """The whole batch, nothing else.  Not a copy: it keeps the buffer it came from alive."""
-    _base_offset: int
-    _partition_leader_epoch: int
+    base_offset: int
+    """This, what follows from it, and the leader epoch are changed by `place` alone."""
+    partition_leader_epoch: int
     crc: int
     attributes: int
     last_offset_delta: int
+    last_offset: int
     base_timestamp_ms: int
     max_timestamp_ms: int
     producer_id: int
@@ -123,9 +125,9 @@ class Batch:
         """Take in the header of `data`, which `size_of_batch` has found to be one whole batch."""
         self.data = data
         (
-            self._base_offset,
+            self.base_offset,
             _batch_length_bytes,
-            self._partition_leader_epoch,
+            self.partition_leader_epoch,
             _magic,
             self.crc,
             self.attributes,
@@ -143,6 +145,7 @@ class Batch:
                 f"record count {self.record_count} and last offset delta {self.last_offset_delta} "
                 "must not be negative",
             )
+        self.last_offset = self.base_offset + self.last_offset_delta
 
     @classmethod
     def parse(cls, data: Binary) -> Self:
@@ -170,40 +173,17 @@ class Batch:
     def size_bytes(self) -> int:
         return len(self.data)
 
-    @property
-    def base_offset(self) -> int:
-        return self._base_offset
-
-    @base_offset.setter
-    def base_offset(self, offset: int) -> None:
-        """Set in place; the data must be writable."""
-        _INT64.pack_into(self.data, 0, offset)
-        self._base_offset = offset
-
-    @property
-    def partition_leader_epoch(self) -> int:
-        return self._partition_leader_epoch
-
-    @partition_leader_epoch.setter
-    def partition_leader_epoch(self, epoch: int) -> None:
-        """Set in place; the data must be writable."""
-        _INT32.pack_into(self.data, LEADER_EPOCH_AT, epoch)
-        self._partition_leader_epoch = epoch
-
     def place(self, base_offset: int, leader_epoch: int) -> None:
         """Set base offset and leader epoch in place, in one go; the data must be writable."""
         length_bytes = len(self.data) - LOG_OVERHEAD_BYTES
         _OFFSET_LENGTH_EPOCH.pack_into(self.data, 0, base_offset, length_bytes, leader_epoch)
-        self._base_offset = base_offset
-        self._partition_leader_epoch = leader_epoch
-
-    @property
-    def last_offset(self) -> int:
-        return self._base_offset + self.last_offset_delta
+        self.base_offset = base_offset
+        self.last_offset = base_offset + self.last_offset_delta
+        self.partition_leader_epoch = leader_epoch
 
     @property
     def next_offset(self) -> int:
-        return self._base_offset + self.last_offset_delta + 1
+        return self.last_offset + 1
 
     @property
     def last_sequence(self) -> int:
@@ -277,7 +257,7 @@ class Batch:
                 body = decompress(compression, body, max_bytes)
         append_time_ms = self.max_timestamp_ms if attributes & LOG_APPEND_TIME_BIT else None
         return Section(
-            body, self.record_count, self._base_offset, self.base_timestamp_ms, append_time_ms
+            body, self.record_count, self.base_offset, self.base_timestamp_ms, append_time_ms
         )
 
     def records(self, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Decoded]:

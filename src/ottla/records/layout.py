@@ -20,7 +20,6 @@ LOG_OVERHEAD_BYTES: Final = 12
 """Base offset and batch length: what the batch length does not count."""
 
 LENGTH_AT: Final = 8
-LEADER_EPOCH_AT: Final = 12
 MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 CHECKED_FROM: Final = 21
