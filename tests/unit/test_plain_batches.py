@@ -103,3 +103,27 @@ def test_the_limits_of_the_topic_count(twin: ModuleType) -> None:
     without_key = build([RECORD, (NOW_MS, None, b"value", ())])
     assert twin.is_plain(without_key, NOW_MS, False)
     assert not twin.is_plain(without_key, NOW_MS, True)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (100,) * 700,
+        (3_000,) * 25,
+        (40_000, 1, 40_000, 100, 100),
+        (12_288 - 8, 12_288 - 8, 12_288, 5),
+        (100_000,),
+    ],
+    ids=["small", "large", "huge and small", "one piece of the sum each", "one"],
+)
+def test_one_bit_anywhere_in_a_large_batch_is_found(
+    twin: ModuleType, sizes: tuple[int, ...]
+) -> None:
+    batch = build([(NOW_MS, None, b"v" * size, ()) for size in sizes])
+    assert twin.is_plain(batch, NOW_MS, False)
+
+    values = [at for at in range(CHECKED_FROM, len(batch)) if batch[at] == ord("v")]
+    for at in {*values[:: len(values) // 50 + 1], values[0], values[-1]}:
+        batch[at] ^= 1
+        assert not twin.is_plain(batch, NOW_MS, False), at
+        batch[at] ^= 1
