@@ -8,6 +8,8 @@ import platform
 import shutil
 import statistics
 import subprocess
+import sys
+import sysconfig
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -113,8 +115,21 @@ def machine() -> str:
     return (
         f"- machine: {_processor()}, {os.cpu_count()} CPUs, {platform.system()} "
         f"{platform.release()}; {platform.python_implementation()} {platform.python_version()}, "
-        f"{platform.python_compiler()}"
+        f"{platform.python_compiler()}, {_build()}"
     )
+
+
+def _build() -> str:
+    """Who built this Python, and how: with profiles (PGO), it runs our code a quarter faster."""
+    if "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or ""):
+        return "optimized with profiles"
+    if sys.base_prefix != "/usr":
+        return "not optimized with profiles"
+    try:
+        system = platform.freedesktop_os_release()
+    except OSError:
+        return "the system's own build"
+    return f"the build of {system['NAME']} {system.get('VERSION_ID', '')}".rstrip()
 
 
 def _versions() -> list[str]:

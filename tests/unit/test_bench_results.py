@@ -45,6 +45,34 @@ def test_a_page_of_another_machine_is_begun_anew() -> None:
     assert "figures of another one" not in page(known, Ran(name="wire", lines=["x"], wall_s=1.0))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "prefix", "release", "expected"),
+    [
+        ("'--enable-optimizations' '--with-lto'", "/opt", {}, "optimized with profiles"),
+        ("'--enable-shared'", "/opt", {}, "not optimized with profiles"),
+        (None, "/usr", {"NAME": "Debian", "VERSION_ID": "12"}, "the build of Debian 12"),
+        (None, "/usr", {"NAME": "Arch Linux"}, "the build of Arch Linux"),
+        (None, "/usr", None, "the system's own build"),
+    ],
+)
+def test_a_page_says_how_its_python_was_built(
+    arguments: str | None,
+    prefix: str,
+    release: dict[str, str] | None,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def system() -> dict[str, str]:
+        if release is None:
+            raise OSError(2, "there is no os-release")
+        return release
+
+    monkeypatch.setattr("sysconfig.get_config_var", lambda name: arguments)
+    monkeypatch.setattr("platform.freedesktop_os_release", system)
+    monkeypatch.setattr("sys.base_prefix", prefix)
+    assert machine().endswith(f", {expected}")
+
+
 def test_a_section_says_how_to_run_it_again() -> None:
     assert "`python -m bench broker --write`" in a_page(broker="figures")
 
