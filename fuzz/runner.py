@@ -18,7 +18,6 @@ REPOSITORY: Final = Path(__file__).parents[1]
 CORPUS: Final = Path(__file__).parent / "corpus"
 
 MAX_INPUT_BYTES: Final = 4096
-MAX_RSS_MB: Final = 1024
 MAX_SECONDS_PER_INPUT: Final = 20
 _START_SECONDS: Final = 60
 """For imports, and for reading the corpus, before the clock of the fuzzer starts."""
@@ -74,7 +73,6 @@ def run(module: str, effort: Effort, corpus: Path) -> Result:
         f"-runs={effort.executions}",
         f"-seed={effort.seed}",
         f"-max_len={MAX_INPUT_BYTES}",
-        f"-rss_limit_mb={MAX_RSS_MB}",
         f"-timeout={MAX_SECONDS_PER_INPUT}",
         f"-artifact_prefix={failures}/",
         "-print_final_stats=1",

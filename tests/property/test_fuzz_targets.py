@@ -35,6 +35,24 @@ def test_a_short_search_finds_nothing(target: str, tmp_path: Path) -> None:
 
 
 @needs_the_fuzzer
+def test_what_its_parent_once_had_is_not_its_own(tmp_path: Path) -> None:
+    ask = f"""
+from pathlib import Path
+from fuzz.runner import Effort, module_of, run
+
+b"x" * 1_200_000_000
+search = Effort(seconds=3, seed=1)  # the limit is looked after once in a second
+result = run(module_of("frame"), search, Path({str(tmp_path)!r}))
+print(result.output if result.is_failure else "good")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", ask], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "good\n"
+
+
+@needs_the_fuzzer
 def test_a_failure_is_found_and_its_input_saved(tmp_path: Path) -> None:
     result = run("tests.broken_target", SHORT, tmp_path)
 
