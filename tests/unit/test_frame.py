@@ -224,4 +224,61 @@ def test_a_frame_in_the_shared_buffer_cannot_be_held() -> None:
     reader = FrameReader(scratch_buffer(), LIMIT, SpareBuffers())
     large_frame(reader, b"a")
     assert feed(reader, framed(b"small")) == [b"small"]
+    assert feed(reader, framed(b"next")) == [b"next"]
     assert reader.hold() is None
+
+
+def give(reader: FrameReader, data: bytes) -> list[memoryview]:
+    """Have `data` read at once; it must have room where the reader wants it."""
+    reader.get_buffer()[: len(data)] = data
+    return reader.buffer_updated(len(data))
+
+
+def test_after_a_large_frame_the_next_one_is_read_at_once() -> None:
+    reader = FrameReader(scratch_buffer(), LIMIT, SpareBuffers())
+    large_frame(reader, b"a")
+
+    (frame,) = give(reader, framed(b"b" * (TRUSTED_BYTES - 64)))
+
+    assert set(frame) == {ord("b")}
+    assert reader.hold() is not None
+
+
+def test_a_frame_outlives_the_beginning_of_the_next_one_that_came_with_it() -> None:
+    reader = FrameReader(scratch_buffer(), LIMIT, SpareBuffers())
+    large_frame(reader, b"a")
+    first, second = framed(b"b" * 900_000), framed(b"c" * 800_000)
+
+    (frame,) = give(reader, first + second[:100_000])
+    assert set(frame) == {ord("b")}
+    assert reader.is_amid_frame
+    assert feed(reader, second[100_000:]) == [b"c" * 800_000]
+    assert not reader.is_amid_frame
+
+
+def test_a_frame_that_is_larger_than_expected_goes_on_where_it_began() -> None:
+    reader = FrameReader(scratch_buffer(), LIMIT, SpareBuffers())
+    assert feed(reader, framed(b"a" * 500_000)) == [b"a" * 500_000]
+    data = framed(b"b" * 900_000)
+    into = reader.get_buffer()
+    assert give(reader, data[: len(into)]) == []
+    assert reader.get_buffer().obj is into.obj
+    assert feed(reader, data[len(into) :]) == [b"b" * 900_000]
+
+
+def test_several_frames_where_a_large_one_was_expected_cannot_be_held() -> None:
+    reader = FrameReader(scratch_buffer(), LIMIT, SpareBuffers())
+    large_frame(reader, b"a")
+    assert give(reader, framed(b"one", b"two")) == [b"one", b"two"]
+    assert reader.hold() is None, "who holds one would let go of the other"
+
+
+def test_a_reader_that_expects_a_large_frame_holds_no_memory_for_it() -> None:
+    spares = SpareBuffers()
+    reader = FrameReader(scratch_buffer(), LIMIT, spares)
+    large_frame(reader, b"a")
+    assert reader.held_bytes == 0
+    buffer = reader.get_buffer().obj
+    assert not reader.is_amid_frame
+    reader.abandon()
+    assert spares.take(TRUSTED_BYTES).obj is buffer

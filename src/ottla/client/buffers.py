@@ -8,7 +8,7 @@ costs nearly as much as what is read into it: the kernel fills it with zeros, pa
 from sys import getrefcount
 from typing import Final
 
-from ottla.wire.frame import SIZE, FrameReader, SpareBuffers, scratch_buffer
+from ottla.wire.frame import SpareBuffers, scratch_buffer
 
 MAX_KEPT: Final = 6
 """What a consumer of one partition has at once: three answers that wait, one that is read, one that
@@ -68,49 +68,3 @@ class ViewedBuffers(SpareBuffers):
 
     def give_back(self, buffer: memoryview) -> None:
         """Somebody may still view it: `take` finds out."""
-
-
-class AnswerReader(FrameReader):
-    """A reader that expects another large answer after one: it is read where it will stay.
-
-    Otherwise its beginning arrives in the scratch buffer, is copied, and the rest takes another
-    turn of the loop, which a caller who is busy with the last answer keeps waiting.
-    """
-
-    __slots__ = ("_buffers", "_expects_large")
-
-    def __init__(self, scratch: memoryview, max_frame_bytes: int, buffers: ViewedBuffers) -> None:
-        super().__init__(scratch, max_frame_bytes, buffers)
-        self._buffers = buffers
-        self._expects_large = False
-
-    def get_buffer(self) -> memoryview:
-        """Where the next bytes belong: never empty."""
-        if self._partial is None:
-            if not self._expects_large:
-                return self._scratch
-            self._last_buffer = None  # it may be free by now, and is the next one then
-            self._partial = self._buffers.take(self._buffers.trusted_bytes)
-            self._filled_bytes, self._frame_bytes = 0, 0
-            self._room_bytes = self._buffers.trusted_bytes
-        return self._partial[self._filled_bytes : self._room_bytes]
-
-    def buffer_updated(self, byte_count: int) -> list[memoryview]:
-        """As a `FrameReader` does it; a frame that is not whole goes on where it began."""
-        if self._expects_large and self._begins_here(byte_count):
-            self._filled_bytes = byte_count
-            return []
-        frames = super().buffer_updated(byte_count)
-        if frames:
-            self._expects_large = len(frames[-1]) > len(self._scratch)
-        return frames
-
-    def _begins_here(self, byte_count: int) -> bool:
-        """Whether what came is the beginning of one frame, which has room in its buffer."""
-        if self._partial is None or self._filled_bytes or byte_count < SIZE.size:
-            return False
-        frame_bytes = SIZE.size + SIZE.unpack_from(self._partial)[0]
-        if not byte_count < frame_bytes <= min(self._room_bytes, self._max_frame_bytes):
-            return False
-        self._frame_bytes = self._room_bytes = frame_bytes
-        return True

@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from ottla.client.buffers import AnswerReader, ViewedBuffers
+from ottla.client.buffers import ViewedBuffers
 from ottla.client.metrics import Metrics
 from ottla.client.tls import refusal
 from ottla.client.versions import BrokerVersions
 from ottla.errors import OttlaError, TransportError, WireError
 from ottla.values import dataclass
-from ottla.wire.frame import Part
+from ottla.wire.frame import FrameReader, Part
 from ottla.wire.header import client_words, decode_response, encode_framed_request
 from ottla.wire.registry import Api, api_for
 
@@ -86,7 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         self._picked: dict[tuple[type[Any], int | None, int | None], int] = {}
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
-        self._frames = AnswerReader(options.scratch, options.max_answer_bytes, options.buffers)
+        self._frames = FrameReader(options.scratch, options.max_answer_bytes, options.buffers)
         self._waiting: deque[_Waiting] = deque()
         self._queue: deque[asyncio.Future[None]] = deque()
         """Who waits for room, first come first."""

@@ -3,7 +3,8 @@
 `FrameReader` has the two methods of `asyncio.BufferedProtocol`, but no loop and no socket.  What
 arrives goes into a scratch buffer that all connections of a loop share.  A frame that fits it is
 handed on as a view, without a copy; only a frame that is cut off at the end moves to a buffer of
-its own, into which the rest is read directly.
+its own, into which the rest is read directly.  Where a frame was too large for the scratch buffer,
+the next one is likely to be, too: it is read into a buffer of its own from its first byte on.
 
 A frame is valid until the next `get_buffer` of any reader on the same scratch buffer: whoever
 wants to keep bytes copies them, or asks to `hold` them.  Memory follows the bytes that arrived,
@@ -89,6 +90,7 @@ class FrameReader:
     """Cuts one connection's bytes into frames of at most `max_frame_bytes`."""
 
     __slots__ = (
+        "_expected_bytes",
         "_filled_bytes",
         "_frame_bytes",
         "_last_buffer",
@@ -114,6 +116,8 @@ class FrameReader:
         """How much of `_partial` may be filled: the frame, or what is trusted of its size."""
         self._frame_bytes = 0
         """Size of the partial frame with its prefix; 0 while the prefix itself is cut off."""
+        self._expected_bytes = 0
+        """Size of the last frame with its prefix, if that was a large one; otherwise 0."""
         self._last_buffer: memoryview | None = None
         """Where the frame lies that was returned last, if it had a buffer of its own."""
         self.fault: WireError | None = None
@@ -122,7 +126,11 @@ class FrameReader:
     def get_buffer(self) -> memoryview:
         """Where the next bytes belong: never empty."""
         if self._partial is None:
-            return self._scratch
+            if not self._expected_bytes:
+                return self._scratch
+            self._last_buffer = None  # it may be free by now, and is the next one then
+            self._partial = self._taken_for(self._expected_bytes)
+            self._room_bytes = self._expected_bytes
         return self._partial[self._filled_bytes : self._room_bytes]
 
     def buffer_updated(self, byte_count: int) -> list[memoryview]:
@@ -138,14 +146,15 @@ class FrameReader:
         if self._partial is None:
             return self._cut(self._scratch[:byte_count])
         self._filled_bytes += byte_count
-        if self._frame_bytes == 0:
-            return self._cut(self._taken())
+        if not self._frame_bytes and not self._begins_here(self._partial):
+            return self._cut_own(self._partial)
         if self._filled_bytes < self._frame_bytes:
             self._make_room()
             return []
         buffer = self._partial
         frame = self._taken()[SIZE.size :]
         self._last_buffer = buffer
+        self._expect(frame)
         return [frame]
 
     def hold(self) -> Callable[[], None] | None:
@@ -163,7 +172,7 @@ class FrameReader:
     @property
     def is_amid_frame(self) -> bool:
         """Whether the peer owes us the rest of a frame."""
-        return self._partial is not None
+        return self._filled_bytes > 0
 
     @property
     def held_bytes(self) -> int:
@@ -184,6 +193,41 @@ class FrameReader:
             self._spares.give_back(self._partial)
         self._partial, self._filled_bytes, self._frame_bytes = None, 0, 0
         return taken
+
+    def _taken_for(self, size_bytes: int) -> memoryview:
+        """A buffer of at least `size_bytes`."""
+        return scratch_buffer(size_bytes) if self._spares is None else self._spares.take(size_bytes)
+
+    def _expect(self, frame: memoryview) -> None:
+        """Another one like `frame`: where it has room in the scratch buffer, there."""
+        frame_bytes = len(frame) + _PREFIX_BYTES
+        trusted_bytes = TRUSTED_BYTES if self._spares is None else self._spares.trusted_bytes
+        is_large = len(self._scratch) < frame_bytes <= trusted_bytes
+        self._expected_bytes = frame_bytes if is_large else 0
+
+    def _begins_here(self, buffer: memoryview) -> bool:
+        """Whether `buffer` has the beginning of a frame, or all of it, and has room for no more."""
+        if self._filled_bytes < _PREFIX_BYTES:
+            return False
+        frame_bytes = _PREFIX_BYTES + SIZE.unpack_from(buffer)[0]
+        if not self._filled_bytes <= frame_bytes <= min(len(buffer), self._max_frame_bytes):
+            return False
+        self._frame_bytes = self._room_bytes = frame_bytes
+        return True
+
+    def _cut_own(self, buffer: memoryview) -> list[memoryview]:
+        """Return the whole frames in a buffer of our own, and keep what is left elsewhere."""
+        filled, self._partial = buffer[: self._filled_bytes], None
+        self._filled_bytes = self._expected_bytes = 0
+        try:
+            frames = self._cut(filled)
+        finally:
+            # Not before: what is left would be kept where the frames are.
+            if self._spares is not None:
+                self._spares.give_back(buffer)
+        if len(frames) == 1:
+            self._last_buffer = buffer
+        return frames
 
     def _cut(self, data: memoryview) -> list[memoryview]:
         """Return the whole frames in `data`, and keep what is left."""
@@ -217,7 +261,7 @@ class FrameReader:
         outgrown, spares = self._partial, self._spares
         trusted_bytes = TRUSTED_BYTES if spares is None else spares.trusted_bytes
         room = min(frame_bytes, max(trusted_bytes, 2 * len(beginning))) or SIZE.size
-        self._partial = scratch_buffer(room) if spares is None else spares.take(room)
+        self._partial = self._taken_for(room)
         self._partial[: len(beginning)] = beginning
         if outgrown is not None and spares is not None:
             spares.give_back(outgrown)
