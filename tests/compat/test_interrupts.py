@@ -17,6 +17,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+import pyarrow as pa
 import pytest
 
 import ottla
@@ -177,6 +178,26 @@ def test_an_interrupt_at_any_call_of_a_send_leaves_no_batch_that_nobody_sends(
                 wait_until_sent(producer, interrupt)
             else:
                 assert number > 10, f"more than {number} functions are called"
+                return
+    pytest.fail("the call never came to its end")
+
+
+def test_an_interrupt_at_any_call_of_a_large_table_leaves_a_producer_that_sends(
+    broker: Broker, topic: str
+) -> None:
+    table = pa.table({"value": [b"x" * 1000] * 100})
+    with ottla.Producer(broker.bootstrap_servers, max_request_size=20_000) as producer:
+        producer.send_arrow(topic, table).result(PATIENCE_S)
+        for call_number in range(1, MOST_LINES):
+            interrupt = InterruptAt(call_number, "call")
+            try:
+                with interrupt:
+                    producer.send_arrow(topic, table)
+            except KeyboardInterrupt:
+                producer.send(topic, b"after it").result(PATIENCE_S)
+                wait_until_sent(producer, interrupt)
+            else:
+                assert call_number > 20, f"a call makes more than {call_number} calls"
                 return
     pytest.fail("the call never came to its end")
 

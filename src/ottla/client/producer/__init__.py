@@ -8,6 +8,7 @@ the caller's thread, and `pump`, which moves batches on the I/O thread.
     routes          topic -> the lines of its partitions; partitioners chooses one
     lines           batches that wait, one line for each partition, and the memory they share
     many, arrow     many records at once; rows of Arrow tables;  pieces  as large as a batch
+    workshop        batches of long tables, which the I/O thread builds
     batch           one batch on its way;  delivery  futures, callbacks, failures nobody looked at
     sender          what leaves when and in which order, and what each answer means
     numbering       sequence numbers and epochs: nothing twice, nothing out of order

@@ -1,9 +1,9 @@
 """Rows of Arrow tables to batches, sorted by partition, without a Python object for each.
 
 Rows go to partitions as records do: by the hash of their key, else in slices that stay together.
-Where a function of the user's decides, it is called for each row.  Batches are built in the
-caller's thread, each as large as a request and the buffer allow, and get their numbers when they
-leave.
+Where a function of the user's decides, it is called for each row.  Batches are as large as a
+request and the buffer allow, and get their numbers when they leave.  Many of one partition are
+built by the I/O thread, see `workshop`; few of them, or compressed ones, by the caller's.
 """
 
 import json
@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.client.producer.batch import PendingBatch
 from ottla.client.producer.core import Core
 from ottla.client.producer.delivery import NO_OFFSET, Delivery
 from ottla.client.producer.lines import Line
@@ -21,6 +22,7 @@ from ottla.client.producer.partitioners import murmur2
 from ottla.client.producer.pieces import Bounds, piece_ranges, pieces
 from ottla.client.producer.pump import batch_options
 from ottla.client.producer.routes import Route
+from ottla.client.producer.workshop import Order
 from ottla.errors import DeliveryError, OttlaError
 from ottla.records.arrow import (
     COLUMN_NAMES,
@@ -32,6 +34,7 @@ from ottla.records.arrow import (
     with_plain_headers,
 )
 from ottla.records.builder import build_unsealed
+from ottla.records.compression import Compression
 from ottla.records.shapes import BATCH_HEADER_BYTES, UnwrittenColumns
 
 if TYPE_CHECKING:
@@ -39,11 +42,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_Put = Callable[[Line, bytearray, int, int], PendingBatch]
+
 _FORMATS: Final = ("bytes", "json", "arrow")
 _POSITIVE: Final = 0x7FFF_FFFF
 _BUILT_AHEAD: Final = 10
 """How many batches of one call wait or are in flight: enough for the network to be busy, and few
 enough for their memory to be used again while it is still in the processor's cache."""
+
+_LONG_ORDER: Final = 4
+"""How many batches there are at least if the I/O thread builds them, see `workshop`.  With fewer, a
+caller that goes on to the next rows while they are sent is faster."""
 
 _RESUMED_AT: Final = 7
 """With fewer of them than that, a caller who waits goes on.  It then has several to build, and is
@@ -97,35 +106,63 @@ def _ignore(sending: SendingRows) -> None:
 def _put(core: Core, route: Route, rows: Any, wanted: Any, sent: "Sent") -> None:
     """Put batches of the rows into lines."""
     rows = with_plain_headers(rows)
-    now_ms = core.clock.now_ms()
-    options = batch_options(core.config)
-    most_bytes = min(core.config.max_request_size, core.config.buffer_memory)
-    limit_bytes = most_bytes - BATCH_HEADER_BYTES
-    may_wait = not core.pump.is_running_here
+    builder = _Builder(core, sent)
     if rows.num_rows:
-        for line, part in _by_wish(route, rows, wanted, limit_bytes, core):
-            for columns in _columns(part, limit_bytes, now_ms):
-                if may_wait:
-                    sent.wait_for_room()
-                with core.lock:
-                    into = core.lines.spares.take()
-                built, body_crc = build_unsealed(columns, options, into)
-                sent.expect()
-                batch = core.intake.put_built(line, built, columns.record_count, body_crc)
-                batch.delivery.listen(sent.settled)
-                del into, built  # so that they can be used again when nobody else holds them
+        for line, part in _by_wish(route, rows, wanted, builder.limit_bytes, core):
+            builder.put(line, part)
 
 
-def _columns(rows: Any, limit_bytes: int, now_ms: int) -> "Iterator[UnwrittenColumns]":
-    """What each batch of the rows is built of."""
-    whole = whole_columns(rows, timestamp_ms=now_ms)
-    if whole is None:
-        for piece in pieces(rows, limit_bytes):
-            yield unwritten_columns(piece, timestamp_ms=now_ms)
-    else:
+class _Builder:
+    """Makes batches of the rows of one call."""
+
+    def __init__(self, core: Core, sent: "Sent") -> None:
+        self._core = core
+        self._sent = sent
+        self._now_ms = core.clock.now_ms()
+        self._options = batch_options(core.config)
+        self._may_wait = not core.pump.is_running_here
+        # What nobody acknowledges leaves at once: the thread would build, and do nothing else.
+        is_acknowledged = core.config.acks != 0
+        self._is_quick = is_acknowledged and self._options.compression is Compression.NONE
+        most_bytes = min(core.config.max_request_size, core.config.buffer_memory)
+        self.limit_bytes = most_bytes - BATCH_HEADER_BYTES
+
+    def put(self, line: Line, rows: Any) -> None:
+        """Put rows into a line, in as many batches as they need."""
+        unwritten, is_long = self._unwritten(rows)
+        if is_long and self._is_quick and self._may_wait:
+            order = Order(self._built_there(line, unwritten), self.limit_bytes)
+            self._core.workshop.carry_out(order, self._core.pump.wake)
+        for columns in unwritten:  # or what is left of them
+            if self._may_wait:
+                self._sent.wait_for_room()
+            self._build(line, columns, self._core.intake.put_built)
+
+    def _unwritten(self, rows: Any) -> "tuple[Iterator[UnwrittenColumns], bool]":
+        """What each batch of the rows is built of, and whether there are many of them."""
+        whole = whole_columns(rows, timestamp_ms=self._now_ms)
+        if whole is None:
+            found = pieces(rows, self.limit_bytes)
+            return (unwritten_columns(piece, timestamp_ms=self._now_ms) for piece in found), False
         # To cut columns that are open takes a fraction of opening those of a slice.
-        for start, count in piece_ranges(rows, limit_bytes):
-            yield cut(whole, start, count)
+        ranges = list(piece_ranges(rows, self.limit_bytes))
+        return (cut(whole, start, count) for start, count in ranges), len(ranges) >= _LONG_ORDER
+
+    def _built_there(
+        self, line: Line, unwritten: "Iterator[UnwrittenColumns]"
+    ) -> Iterator[PendingBatch]:
+        """Builds a batch on the I/O thread each time it is asked."""
+        for columns in unwritten:
+            yield self._build(line, columns, self._core.intake.add_built)
+
+    def _build(self, line: Line, columns: UnwrittenColumns, put: "_Put") -> PendingBatch:
+        with self._core.lock:
+            into = self._core.lines.spares.take()
+        built, body_crc = build_unsealed(columns, self._options, into)
+        self._sent.expect()
+        batch = put(line, built, columns.record_count, body_crc)
+        batch.delivery.listen(self._sent.settled)
+        return batch
 
 
 class _TableFuture(Future[Mapping[int, range]]):

@@ -117,6 +117,11 @@ class PendingBatch:
             data = finish(self.encoded, _UNCOMPRESSED)
         return [record[1:] for record in Batch.parse(data).records()]
 
+    @property
+    def has_left(self) -> bool:
+        """Whether it was sent at least once, or was given up."""
+        return self.stamp is not None or self.is_done
+
     def has_room_for(self, size_bytes: int) -> bool:
         """Whether records of this size fit into a batch of the line; it is open."""
         return self.writer.size_bytes + size_bytes <= self.line.limit_bytes

@@ -29,6 +29,7 @@ from ottla.client.producer.pump import Pump, Stock
 from ottla.client.producer.routes import Route, Routes
 from ottla.client.producer.sender import Sender
 from ottla.client.producer.transactions import PreparedToken
+from ottla.client.producer.workshop import Workshop
 from ottla.errors import ClosedError, DeadlineError, MisuseError, OttlaError
 
 log = logging.getLogger(__name__)
@@ -66,11 +67,13 @@ class Core:
         )
         self.sender = Sender(config, self.lines)
         self.failures = Failures()
+        self.workshop = Workshop(self.lock, self.lines.has_room)
         stock = Stock(
             lock=self.lock,
             room=threading.Condition(self.lock),
             lines=self.lines,
             sender=self.sender,
+            workshop=self.workshop,
             failures=self.failures,
         )
         self.pump = Pump(

@@ -145,22 +145,16 @@ class Intake:
             DeadlineError: There was no memory for max.block.ms.
         """
         deadline_s: float | None = None
-        size_bytes = len(data) - BATCH_HEADER_BYTES
-        if record_count == 1:
-            # Several fit, or are above the limit by what compression adds to what it cannot shrink.
-            self._lines.check_size(size_bytes)
+        self._check_built(data, record_count)
         # What compression has added keeps no batch out of a buffer that is empty.
-        size_bytes = min(size_bytes, self._config.buffer_memory - BATCH_HEADER_BYTES)
+        size_bytes = min(len(data), self._config.buffer_memory) - BATCH_HEADER_BYTES
         try:
             while True:
                 with self._lock:
                     if self._lines.has_room(size_bytes):
-                        self._check_admitted()
                         # Behind one that only waits for its turn, nobody need be woken.
                         is_news = not line.queue or line.open is not None
-                        batch = self._lines.append_built(
-                            line, data, record_count, self._now_ms(), body_crc
-                        )
+                        batch = self._append_built(line, data, record_count, body_crc)
                         break
                 deadline_s = deadline_s or self.deadline_s()
                 self._wait_for_room(size_bytes, deadline_s)
@@ -170,6 +164,25 @@ class Intake:
             self._wake_after(error)
             raise
         return batch
+
+    def add_built(
+        self, line: Line, data: bytearray, record_count: int, body_crc: int
+    ) -> PendingBatch:
+        """As `put_built`, on the I/O thread, which knows that there is room, and sends it next."""
+        self._check_built(data, record_count)
+        with self._lock:
+            return self._append_built(line, data, record_count, body_crc)
+
+    def _check_built(self, data: bytearray, record_count: int) -> None:
+        if record_count == 1:
+            # Several fit, or are above the limit by what compression adds to what it cannot shrink.
+            self._lines.check_size(len(data) - BATCH_HEADER_BYTES)
+
+    def _append_built(
+        self, line: Line, data: bytearray, record_count: int, body_crc: int
+    ) -> PendingBatch:
+        self._check_admitted()
+        return self._lines.append_built(line, data, record_count, self._now_ms(), body_crc)
 
     async def room(self, size_bytes: int, deadline_s: float) -> None:
         """Wait until there may be room, in any loop; `deadline_s` is of its time."""

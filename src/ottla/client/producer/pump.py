@@ -20,6 +20,7 @@ from ottla.client.producer.delivery import Failures, Outcome
 from ottla.client.producer.lines import Accumulator
 from ottla.client.producer.requests import by_partition, produce_request, words_of
 from ottla.client.producer.sender import NEVER_MS, Sender, Settled, Shipment
+from ottla.client.producer.workshop import Workshop
 from ottla.errors import (
     ClosedError,
     DeadlineError,
@@ -57,13 +58,17 @@ def batch_options(config: ProducerConfig) -> BatchOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stock:
-    """What the callers of a producer and its I/O thread share; `lock` guards all but `failures`."""
+    """What the callers of a producer and its I/O thread share.
+
+    `lock` guards all but `failures`, and `workshop`, which takes it by itself.
+    """
 
     lock: threading.Lock
     room: threading.Condition
     """Of `lock`: memory was freed."""
     lines: Accumulator
     sender: Sender
+    workshop: Workshop
     failures: Failures
 
 
@@ -143,6 +148,7 @@ class Pump:
         """Give up everything that is not delivered, and whatever comes."""
         with self._stock.lock:
             settled = self._stock.sender.break_off(self._stock.sender.failure or error)
+        self._stock.workshop.close(self._stock.sender.failure or error)
         self.publish(settled)
         self._tell_of_room()
 
@@ -220,8 +226,7 @@ class Pump:
         """Do what there is to do; returns when to look again at the latest."""
         stock, sender, engine = self._stock, self._stock.sender, self._engine
         self._is_awake = False
-        assert self._loop is not None, "it does not run"
-        now_ms = self._loop.time() * 1000
+        now_ms = self._now_ms()
         look_ms = NEVER_MS
         with stock.lock:
             expired = sender.expire(now_ms)
@@ -237,7 +242,7 @@ class Pump:
                 look_ms = now_ms + self._config.linger_ms
             # To nodes that got nothing, nothing would leave if we asked again.
             has_room = [self._post(shipment, now_ms) for shipment in shipments]
-            may_more_leave = may_more_leave and any(has_room)
+            may_more_leave = (may_more_leave and any(has_room)) or stock.workshop.build_next()
         with stock.lock:
             needs_id, due_ms = sender.needs_producer_id, sender.due_ms(now_ms)
         due_ms = min(due_ms, look_ms)
