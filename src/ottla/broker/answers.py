@@ -95,14 +95,23 @@ class Slot:
         """Frames with their sizes; none as long as nothing is there to be sent."""
         self.size_bytes = 0
 
+    def take_over(self, other: "Slot") -> None:
+        """Have what is there to be sent of another one, behind one's own."""
+        self.parts += other.parts
+        self.count += other.count
+        self.size_bytes += other.size_bytes
+
 
 class Answers:
     """Responses on their way to one client."""
 
-    __slots__ = ("_slots", "count", "size_bytes")
+    __slots__ = ("_ready", "_slots", "count", "size_bytes")
 
     def __init__(self) -> None:
+        self._ready = Slot()
+        """What waits for nothing: most responses are never anywhere else."""
         self._slots: deque[Slot] = deque()
+        """From the first one on that does."""
         self.count = 0
         """Of all that are owed to the client and were not written yet."""
         self.size_bytes = 0
@@ -115,12 +124,15 @@ class Answers:
     def add(self, header: RequestHeader, response: Any) -> None:
         """The next response."""
         slots = self._slots
-        if slots and slots[-1].parts:
+        if not slots:
+            slot = self._ready
+        elif slots[-1].parts:
             slot = slots[-1]
-            slot.count += 1
-            self.count += 1
         else:
-            slot = self._place(Slot())
+            self.fill(self._place(Slot()), header, response)
+            return
+        slot.count += 1
+        self.count += 1
         self.fill(slot, header, response)
 
     def add_after(self, header: RequestHeader, result: AfterSync[Any]) -> None:
@@ -141,8 +153,9 @@ class Answers:
 
     def fill(self, slot: Slot, header: RequestHeader, response: Any) -> None:
         """Put a response where it belongs."""
-        parts = encode_framed_response(response, header.request_api_version, header.correlation_id)
-        frame_bytes = len(parts[0]) + len(parts[1]) if len(parts) == 2 else sum(map(len, parts))
+        parts, frame_bytes = encode_framed_response(
+            response, header.request_api_version, header.correlation_id
+        )
         slot.parts += parts
         slot.size_bytes += frame_bytes
         self.size_bytes += frame_bytes
@@ -158,27 +171,30 @@ class Answers:
 
     def write_to(self, transport: asyncio.Transport) -> None:
         """Write the responses at the head that are there to be sent."""
-        slots = self._slots
-        small: list[Part] = []
-        while slots and (parts := slots[0].parts):
-            slot = slots.popleft()
-            self.count -= slot.count
-            self.size_bytes -= slot.size_bytes
-            if slot.size_bytes < COALESCED_BYTES:
-                small += parts
-            else:
-                small = _write_large(transport, small, parts)
-        if small:
-            transport.write(b"".join(small))
+        ready, slots = self._ready, self._slots
+        while slots and slots[0].parts:
+            ready.take_over(slots.popleft())
+        parts, size_bytes = ready.parts, ready.size_bytes
+        if not parts:
+            return
+        self.count -= ready.count
+        self.size_bytes -= size_bytes
+        ready.parts, ready.count, ready.size_bytes = [], 0, 0
+        if size_bytes >= COALESCED_BYTES:
+            parts = _write_large(transport, parts)
+        if parts:
+            transport.write(b"".join(parts))
 
     def clear(self) -> None:
         """Forget them all: nobody is there to read them."""
+        self._ready = Slot()
         self._slots.clear()
         self.count = self.size_bytes = 0
 
 
-def _write_large(transport: asyncio.Transport, small: list[Part], parts: list[Part]) -> list[Part]:
-    """Write `small` and `parts` up to the last large one; return what is left to write."""
+def _write_large(transport: asyncio.Transport, parts: list[Part]) -> list[Part]:
+    """Write `parts` up to the last large one; return what is left to write."""
+    small: list[Part] = []
     for part in parts:
         if len(part) < COALESCED_BYTES:
             small.append(part)

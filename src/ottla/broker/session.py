@@ -202,8 +202,9 @@ class Session(asyncio.BufferedProtocol):
         if not self._is_writable:
             return False  # and write nothing: it may be a write that has told us to stop
         answers = self._answers
-        if answers.count >= self._max_in_flight or answers.size_bytes >= self._much_bytes:
-            self._write_ready()
+        if answers.count < self._max_in_flight and answers.size_bytes < self._much_bytes:
+            return True  # nearly always
+        self._write_ready()
         if answers.count >= self._max_in_flight or answers.size_bytes >= self._max_queued_bytes:
             return False
         return self._is_writable

@@ -15,7 +15,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from ottla.errors import ErrorCode, StorageError, WireError
-from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Batch
+from ottla.records.batch import (
+    CONTROL_BIT,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    Batch,
+)
 from ottla.records.control import Marker, read_marker
 from ottla.records.crc32c import crc32c
 from ottla.records.shapes import MAX_INT32, NO_TIMESTAMP_MS
@@ -105,6 +111,19 @@ class ProducerState:
     def last_data_offset(self) -> int | None:
         return self.batches[-1].last_offset if self.batches else None
 
+    def expects(self, batch: Batch) -> bool:
+        """Whether it is the next one of the producer, and nothing else is to be looked at.
+
+        Five batches are far from having used up all numbers: it is none of them once more.
+        """
+        return (
+            self.open_since_offset is None
+            and batch.producer_epoch == self.epoch
+            and len(self.batches) > 0
+            and batch.base_sequence == (self.batches[-1].last_sequence + 1) & MAX_INT32
+            and not batch.attributes & CONTROL_BIT
+        )
+
     def duplicate_of(self, batch: Batch) -> AppendedBatch | None:
         """The remembered batch with the same epoch and sequence numbers."""
         if batch.producer_epoch != self.epoch:
@@ -167,6 +186,8 @@ class ProducerStates:
         if state is None:
             return None
         state.seen_ms = now_ms
+        if state.expects(batch):
+            return None  # nearly always
         if batch.is_control:
             return _check_marker(state, batch, transaction_version)
         if batch.base_sequence != NO_SEQUENCE:

@@ -222,12 +222,14 @@ def decode_response(of: Api, version: int, frame: Part) -> tuple[int, Any]:
 
 def encode_response(body: Any, version: int, *, correlation_id: int) -> list[Part]:
     """Encode a response with its header, without the size in front; records are not copied."""
-    head, *parts = encode_framed_response(body, version, correlation_id)
+    (head, *parts), _ = encode_framed_response(body, version, correlation_id)
     return [head[_SIZE_BYTES:], *parts]
 
 
-def encode_framed_response(body: Any, version: int, correlation_id: int) -> list[Part]:
-    """Encode a response with its header and with the size of both in front."""
+def encode_framed_response(body: Any, version: int, correlation_id: int) -> tuple[list[Part], int]:
+    """Encode a response with its header and with the size of both in front: its parts, and how many
+    bytes they are.
+    """
     known = _response_codecs.get((type(body), version))
     if known is None:
         of = api(ApiKey(body.__api__.key))
@@ -238,6 +240,6 @@ def encode_framed_response(body: Any, version: int, correlation_id: int) -> list
         _response_codecs[type(body), version] = known
     header, body_codec = known
     parts = body_codec.encode(body)
-    body_bytes = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
-    parts.insert(0, header.pack(header.size - _SIZE_BYTES + body_bytes, correlation_id))
-    return parts
+    size_bytes = header.size + (len(parts[0]) if len(parts) == 1 else sum(map(len, parts)))
+    parts.insert(0, header.pack(size_bytes - _SIZE_BYTES, correlation_id))
+    return parts, size_bytes
