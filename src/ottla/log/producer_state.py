@@ -16,7 +16,6 @@ from typing import Final
 
 from ottla.errors import ErrorCode, StorageError, WireError
 from ottla.records.batch import (
-    CONTROL_BIT,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
@@ -114,14 +113,14 @@ class ProducerState:
     def expects(self, batch: Batch) -> bool:
         """Whether it is the next one of the producer, and nothing else is to be looked at.
 
-        Five batches are far from having used up all numbers: it is none of them once more.
+        Five batches are far from having used up all numbers: it is none of them once more.  Markers
+        have no number.
         """
         return (
             self.open_since_offset is None
             and batch.producer_epoch == self.epoch
             and len(self.batches) > 0
             and batch.base_sequence == (self.batches[-1].last_sequence + 1) & MAX_INT32
-            and not batch.attributes & CONTROL_BIT
         )
 
     def duplicate_of(self, batch: Batch) -> AppendedBatch | None:
