@@ -222,7 +222,7 @@ class Network(Protocol):
         ...
 
     def expect_much(self) -> None:
-        """Say that much has come in one read: more is likely to follow, and is best read at once.
+        """Say that a large message has come in part: the rest is best read at once.
 
         So nobody needs to hurry; where a loop looks around before it sleeps, it sleeps.
         """

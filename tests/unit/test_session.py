@@ -15,7 +15,7 @@ from ottla.broker.dispatch import Route
 from ottla.broker.meters import Meters
 from ottla.broker.read_budget import ReadBudget
 from ottla.broker.session import LARGE_READ_BYTES, Session
-from ottla.wire.frame import FrameReader, scratch_buffer, with_size
+from ottla.wire.frame import SIZE, FrameReader, scratch_buffer, with_size
 from ottla.wire.header import encode_request
 from ottla.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -27,6 +27,7 @@ from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.registry import ApiKey
 from ottla.wire.schema import Versions
 
+MAX_FRAME_BYTES = 4 * LARGE_READ_BYTES
 VERSION = 4
 FETCH_VERSION = 12
 
@@ -90,7 +91,7 @@ def served_by(
         routes[ApiKey.FETCH] = Route(ApiKey.FETCH, Versions.parse("4-12"), fetch)
     session = Session(
         routes=routes,
-        reader=FrameReader(scratch_buffer(), 1000),
+        reader=FrameReader(scratch_buffer(), MAX_FRAME_BYTES),
         max_in_flight=max_in_flight,
         max_queued_bytes=max_queued_bytes,
         budget=ReadBudget(0),
@@ -332,18 +333,20 @@ def test_a_write_that_stops_us_is_not_broken_into_by_another_one() -> None:
     asyncio.run(run())
 
 
-def test_it_says_when_much_has_come_in_one_read() -> None:
+def test_it_says_when_a_large_request_has_come_in_part() -> None:
     async def run() -> None:
         told: list[None] = []
         session, _ = served_by(
             lambda body, context: HeartbeatResponse(),
-            max_in_flight=10,
+            max_in_flight=10_000,
             expect_much=lambda: told.append(None),
         )
-        count = LARGE_READ_BYTES // len(heartbeat_frame()) + 1
-        receive(session, count - 1)
-        assert told == []
-        receive(session, count)
+        receive(session, LARGE_READ_BYTES // len(heartbeat_frame()) + 1)
+        assert told == [], "it has come whole, however large it is"
+        request = SIZE.pack(3 * LARGE_READ_BYTES)
+        arrive(session, request + bytes(LARGE_READ_BYTES - len(request) - 1))
+        assert told == [], "it is little"
+        arrive(session, bytes(LARGE_READ_BYTES))
         assert len(told) == 1
 
     asyncio.run(run())

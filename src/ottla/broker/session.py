@@ -37,7 +37,7 @@ from ottla.wire.schema import replace
 log = logging.getLogger(__name__)
 
 LARGE_READ_BYTES: Final = 32 * 1024
-"""What comes in one read and shows that a client sends much, not one thing after the other."""
+"""What comes in one read, and is not the end of a request: the rest is on its way."""
 
 
 class Session(asyncio.BufferedProtocol):
@@ -114,13 +114,13 @@ class Session(asyncio.BufferedProtocol):
         return self._reader.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        if nbytes >= LARGE_READ_BYTES:
-            self._expect_much()
         try:
             frames = self._reader.buffer_updated(nbytes)
             if self._reader.held_bytes != self._held_bytes:
                 self._report_held()
             if not frames:
+                if nbytes >= LARGE_READ_BYTES:
+                    self._expect_much()
                 return
             self.last_active = self._loop.time()
             self._is_frame_fresh = True
@@ -205,9 +205,8 @@ class Session(asyncio.BufferedProtocol):
         if answers.count < self._max_in_flight and answers.size_bytes < self._much_bytes:
             return True  # nearly always
         self._write_ready()
-        if answers.count >= self._max_in_flight or answers.size_bytes >= self._max_queued_bytes:
-            return False
-        return self._is_writable
+        has_few = answers.count < self._max_in_flight
+        return has_few and answers.size_bytes < self._max_queued_bytes and self._is_writable
 
     def _catch_up(self) -> None:
         """There may be room again: serve what waits for it, then read on."""

@@ -15,30 +15,36 @@ from typing import Final
 _COURSES: Final = 4
 """Of two waits, each short or long."""
 
+_LIKELY: Final = 2
+_CERTAIN: Final = 3
+"""What is certain is still likely after one surprise."""
+
 Ready = list[tuple[selectors.SelectorKey, int]]
 
 
 class Expectation:
     """Whether the next wait will be a short one.
 
-    It will be what it was the last time, after two waits like the last two: so do processors guess
+    It will be what it was the last times, after two waits like the last two: so do processors guess
     where branches go.  A broker at rest has long waits alone.  One whose waits for a request
-    alternate with longer ones for its disk tells them apart.
+    alternate with longer ones for its disk tells them apart.  One surprise changes no guess: we do
+    not sleep when a request is on its way because one before it was late.
     """
 
     def __init__(self) -> None:
         self._course = 0
         """The last two waits, a bit for each: set for a short one."""
-        self._was_short = [False] * _COURSES
-        """What kind of wait followed each course."""
+        self._trust = [0] * _COURSES
+        """How much speaks for a short wait after each course: 0 to `_CERTAIN`."""
 
     @property
     def is_short(self) -> bool:
-        return self._was_short[self._course]
+        return self._trust[self._course] >= _LIKELY
 
     def learn(self, is_short: bool) -> None:
         """Take note of what kind of wait it was."""
-        self._was_short[self._course] = is_short
+        trust = self._trust[self._course]
+        self._trust[self._course] = min(trust + 1, _CERTAIN) if is_short else max(trust - 1, 0)
         self._course = (self._course << 1 | is_short) % _COURSES
 
 
