@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -56,6 +57,50 @@ def test_a_producer_that_is_closed_amid_a_large_table_says_so(
                 producer.close(0.1)
         with pytest.raises(ottla.ClosedError):
             sending.result(SOON_S)
+
+
+def test_nothing_of_a_table_outlives_its_transaction(served: TestBroker, topic: str) -> None:
+    other = f"{topic}-other"
+    for name in (topic, other):
+        served.create_topic(name)
+    table = pa.table({"value": [b"%04d" % n + b"x" * 1000 for n in range(200)]})
+    options: Any = {"transactional_id": topic, "max_request_size": 20_000, "linger_ms": 0}
+    with (
+        ottla.Producer(served.bootstrap_servers, **options) as producer,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        with (
+            suppress(ZeroDivisionError),
+            producer.transaction() as transaction,
+            served.faults.delay("Produce", 0.2, times=1),
+        ):
+            sending = threads.submit(transaction.send_arrow, topic, table)
+            while producer.metrics()["batches-incomplete"] < 2:
+                time.sleep(0.001)
+            raise ZeroDivisionError
+        with pytest.raises(ottla.errors.OttlaError):
+            sending.result(SOON_S)
+        with producer.transaction() as after:
+            after.send(other, b"second").result(SOON_S)
+    consumer = ottla.Consumer(
+        topic,
+        bootstrap_servers=served.bootstrap_servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    )
+    with consumer:
+        assert len(consumer.poll(timeout=0.5)) == 0
+
+
+def test_a_broker_that_does_not_answer_holds_up_no_caller(served: TestBroker, topic: str) -> None:
+    table = pa.table({"value": [b"%04d" % n + b"x" * 1000 for n in range(130)]})
+    with ottla.Producer(served.bootstrap_servers, max_request_size=20_000) as producer:
+        producer.send(topic, b"first").result(SOON_S)
+        with served.faults.stall("Produce"):
+            sent = producer.send_arrow(topic, table)
+            assert not sent.done()
+        sent.result(SOON_S)
+    assert values(served, topic)[1:] == table.column("value").to_pylist()
 
 
 def test_threads_that_send_tables_at_once_get_all_of_them_written(

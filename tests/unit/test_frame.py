@@ -266,6 +266,20 @@ def test_a_frame_that_is_larger_than_expected_goes_on_where_it_began() -> None:
     assert feed(reader, data[len(into) :]) == [b"b" * 900_000]
 
 
+def test_a_small_beginning_does_not_keep_the_buffer_of_a_large_frame() -> None:
+    spares = SpareBuffers()
+    reader = FrameReader(scratch_buffer(), LIMIT, spares)
+    large_frame(reader, b"a")
+    buffer = reader.get_buffer().obj
+    data = framed(b"small")
+
+    assert give(reader, data[:6]) == []
+
+    assert spares.take(TRUSTED_BYTES).obj is buffer
+    assert reader.held_bytes == len(data)
+    assert feed(reader, data[6:]) == [b"small"]
+
+
 def test_several_frames_where_a_large_one_was_expected_cannot_be_held() -> None:
     reader = FrameReader(scratch_buffer(), LIMIT, SpareBuffers())
     large_frame(reader, b"a")

@@ -349,4 +349,12 @@ def test_it_says_when_a_large_request_has_come_in_part() -> None:
         arrive(session, bytes(LARGE_READ_BYTES))
         assert len(told) == 1
 
+        session, _ = served_by(
+            lambda body, context: HeartbeatResponse(),
+            max_in_flight=10_000,
+            expect_much=lambda: told.append(None),
+        )
+        arrive(session, heartbeat_frame(), request + bytes(LARGE_READ_BYTES))
+        assert len(told) == 2, "behind one that is whole, too"
+
     asyncio.run(run())

@@ -96,7 +96,7 @@ class Slot:
         self.size_bytes = 0
 
     def take_over(self, other: "Slot") -> None:
-        """Have what is there to be sent of another one, behind one's own."""
+        """Take the frames of the slot behind this one."""
         self.parts += other.parts
         self.count += other.count
         self.size_bytes += other.size_bytes

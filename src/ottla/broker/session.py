@@ -37,7 +37,7 @@ from ottla.wire.schema import replace
 log = logging.getLogger(__name__)
 
 LARGE_READ_BYTES: Final = 32 * 1024
-"""What comes in one read, and is not the end of a request: the rest is on its way."""
+"""If so much comes in one read, and a request is not whole, the rest is on its way."""
 
 
 class Session(asyncio.BufferedProtocol):
@@ -118,9 +118,9 @@ class Session(asyncio.BufferedProtocol):
             frames = self._reader.buffer_updated(nbytes)
             if self._reader.held_bytes != self._held_bytes:
                 self._report_held()
+            if nbytes >= LARGE_READ_BYTES and self._reader.is_amid_frame:
+                self._expect_much()
             if not frames:
-                if nbytes >= LARGE_READ_BYTES:
-                    self._expect_much()
                 return
             self.last_active = self._loop.time()
             self._is_frame_fresh = True

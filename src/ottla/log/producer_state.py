@@ -15,12 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ottla.errors import ErrorCode, StorageError, WireError
-from ottla.records.batch import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    Batch,
-)
+from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Batch
 from ottla.records.control import Marker, read_marker
 from ottla.records.crc32c import crc32c
 from ottla.records.shapes import MAX_INT32, NO_TIMESTAMP_MS
@@ -116,12 +111,11 @@ class ProducerState:
         Five batches are far from having used up all numbers: it is none of them once more.  Markers
         have no number.
         """
-        return (
-            self.open_since_offset is None
-            and batch.producer_epoch == self.epoch
-            and len(self.batches) > 0
-            and batch.base_sequence == (self.batches[-1].last_sequence + 1) & MAX_INT32
-        )
+        if self.open_since_offset is not None or batch.producer_epoch != self.epoch:
+            return False
+        last_sequence = self.last_sequence
+        is_next = batch.base_sequence == (last_sequence + 1) & MAX_INT32
+        return is_next and last_sequence != NO_SEQUENCE
 
     def duplicate_of(self, batch: Batch) -> AppendedBatch | None:
         """The remembered batch with the same epoch and sequence numbers."""

@@ -27,8 +27,8 @@ class Expectation:
 
     It will be what it was the last times, after two waits like the last two: so do processors guess
     where branches go.  A broker at rest has long waits alone.  One whose waits for a request
-    alternate with longer ones for its disk tells them apart.  One surprise changes no guess: we do
-    not sleep when a request is on its way because one before it was late.
+    alternate with longer ones for its disk tells them apart.  What was so for long is still
+    expected after one surprise: we do not sleep, with a request on its way, because one was late.
     """
 
     def __init__(self) -> None:

@@ -113,9 +113,10 @@ class FrameReader:
         self._partial: memoryview | None = None
         self._filled_bytes = 0
         self._room_bytes = 0
-        """How much of `_partial` may be filled: the frame, or what is trusted of its size."""
+        """How much of `_partial` may be filled: the frame, what is trusted of its size, or what is
+        expected of one that has not begun."""
         self._frame_bytes = 0
-        """Size of the partial frame with its prefix; 0 while the prefix itself is cut off."""
+        """Size of the partial frame with its prefix; 0 as long as that has not come whole."""
         self._expected_bytes = 0
         """Size of the last frame with its prefix, if that was a large one; otherwise 0."""
         self._last_buffer: memoryview | None = None
@@ -206,11 +207,16 @@ class FrameReader:
         self._expected_bytes = frame_bytes if is_large else 0
 
     def _begins_here(self, buffer: memoryview) -> bool:
-        """Whether `buffer` has the beginning of a frame, or all of it, and has room for no more."""
+        """Whether a large frame that has room in `buffer` begins there, and nothing is behind it.
+
+        A small one does not stay in a large buffer, of which nobody would know.
+        """
         if self._filled_bytes < _PREFIX_BYTES:
             return False
         frame_bytes = _PREFIX_BYTES + SIZE.unpack_from(buffer)[0]
-        if not self._filled_bytes <= frame_bytes <= min(len(buffer), self._max_frame_bytes):
+        most_bytes = min(len(buffer), self._max_frame_bytes)
+        least_bytes = max(self._filled_bytes, len(self._scratch) + 1)
+        if not least_bytes <= frame_bytes <= most_bytes:
             return False
         self._frame_bytes = self._room_bytes = frame_bytes
         return True

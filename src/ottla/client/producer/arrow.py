@@ -131,6 +131,7 @@ class _Builder:
         """Put rows into a line, in as many batches as they need."""
         unwritten, is_long = self._unwritten(rows)
         if is_long and self._is_quick and self._may_wait:
+            self._core.check_usable()  # an interceptor, or a partitioner, may have forked
             order = Order(self._built_there(line, unwritten), self.limit_bytes)
             self._core.workshop.carry_out(order, self._core.pump.wake)
         for columns in unwritten:  # or what is left of them

@@ -96,7 +96,7 @@ class Coordination:
         if self._machine is not None:
             self._machine.check_open()
             if self._is_ending:
-                raise MisuseError("the transaction is being ended: nothing can be sent into it")
+                raise _too_late()
 
     def is_undone(self, owner: object) -> bool:
         """Whether what `owner` did is surely not committed: else going back might do it twice."""
@@ -184,6 +184,7 @@ class Coordination:
         """Nothing is sent into the transaction meanwhile: who flushes it has all of it."""
         self._is_ending = True
         try:
+            self._stock.workshop.interrupt(_too_late())
             yield
         finally:
             self._is_ending = False
@@ -347,6 +348,10 @@ class Coordination:
     def _see_failures(self) -> None:
         """What failed in a transaction is told by the transaction."""
         self._stock.failures.take()
+
+
+def _too_late() -> MisuseError:
+    return MisuseError("the transaction is being ended: nothing can be sent into it")
 
 
 def _unknown_end(error: BaseException) -> OttlaError:

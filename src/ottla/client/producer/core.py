@@ -67,7 +67,7 @@ class Core:
         )
         self.sender = Sender(config, self.lines)
         self.failures = Failures()
-        self.workshop = Workshop(self.lock, self.lines.has_room)
+        self.workshop = Workshop(self.lock, self.lines)
         stock = Stock(
             lock=self.lock,
             room=threading.Condition(self.lock),

@@ -168,7 +168,7 @@ class Intake:
     def add_built(
         self, line: Line, data: bytearray, record_count: int, body_crc: int
     ) -> PendingBatch:
-        """As `put_built`, on the I/O thread, which knows that there is room, and sends it next."""
+        """As `put_built`, on the I/O thread, which has reserved the room, and sends it next."""
         self._check_built(data, record_count)
         with self._lock:
             return self._append_built(line, data, record_count, body_crc)

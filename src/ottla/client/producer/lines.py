@@ -210,6 +210,17 @@ class Accumulator:
         # The header of a batch that may have to be begun is counted in.
         return self.used_bytes + size_bytes + BATCH_HEADER_BYTES <= self.buffer_bytes
 
+    def reserve(self, size_bytes: int) -> bool:
+        """Keep room for a batch that is being built, until `release`; False if there is none."""
+        if not self.has_room(size_bytes):
+            return False
+        self.used_bytes += size_bytes
+        return True
+
+    def release(self, size_bytes: int) -> None:
+        """The batch is there, and counted by itself, or there will be none."""
+        self.used_bytes -= size_bytes
+
     def append(self, line: Line, record: Unwritten, size_bytes: int) -> int | None:
         """Add a record to `line.open`: its place there; None, and nothing done, if it is full."""
         batch = line.open

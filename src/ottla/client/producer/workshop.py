@@ -3,16 +3,23 @@
 To build a batch of columns takes about as long as to send it.  Two threads that did both at once
 would wake each other all the time, and with the broker they want three processors: where there are
 two, one of the three waits behind another while a processor has nothing to do.  One thread has no
-need of that, and finds in its cache what it has just written.  The caller waits meanwhile, as it
-would if it built them, and none of its data is looked at when it goes on.
+need of that, and finds in its cache what it has just written.
+
+The caller waits until the last batch is built.  Where it would wait for somebody else, because
+batches do not leave or memory is lacking, it gets its order back, and builds the rest by itself.
 """
 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from ottla.client.producer.batch import PendingBatch
+from ottla.client.producer.lines import Accumulator
 from ottla.errors import OttlaError
+
+_PATIENCE_S: Final = 0.05
+"""How long an order may rest before its caller takes it back."""
 
 
 class Order:
@@ -23,47 +30,68 @@ class Order:
         self._batches = batches
         self._error: Exception | None = None
         self._is_over = threading.Event()
+        self._seen_count = 0
         self.most_bytes = most_bytes
+        self.built_count = 0
+        self.last: PendingBatch | None = None
+        """What was built last."""
+        self.in_hand = threading.Lock()
+        """Held while one is built: nobody else may touch the batches meanwhile."""
 
-    def build_next(self) -> PendingBatch | None:
-        """The next one; None if there are no more, or it failed."""
+    @property
+    def is_free(self) -> bool:
+        """Whether the next batch may be built: the last one does not wait to be sent any more."""
+        return self.last is None or self.last.has_left
+
+    def build_next(self) -> bool:
+        """Build the next one, if there is one; it is held, and is let go."""
         try:
-            return next(self._batches, None)
+            self.last = next(self._batches, None)
+            self.built_count += 1
         except Exception as error:  # the caller is told, who waits for it
-            self._error = error
-            return None
+            self._error, self.last = error, None
+        finally:
+            self.in_hand.release()
+        return self.last is not None
 
     def end(self, error: Exception | None = None) -> None:
         """Let the caller go on."""
         self._error = self._error or error
         self._is_over.set()
 
-    def wait(self) -> None:
-        """Wait until it is over; raises what went wrong."""
-        self._is_over.wait()
-        if self._error is not None:
-            raise self._error
+    def wait(self) -> bool:
+        """Wait a while; whether it is over.  Raises what went wrong."""
+        if not self._is_over.wait(_PATIENCE_S):
+            return False
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback has this frame, and this frame the table
+        return True
+
+    def has_rested(self) -> bool:
+        """Whether nothing was built since this was asked before, nor is now."""
+        seen_count, self._seen_count = self._seen_count, self.built_count
+        return seen_count == self.built_count and not self.in_hand.locked()
 
 
 class Workshop:
-    """The orders of all callers, first come, first served.  `lock` is that of the producer."""
+    """The orders of all callers, who take turns.  `lock` is that of the producer."""
 
-    def __init__(self, lock: threading.Lock, has_room: Callable[[int], bool]) -> None:
-        """`has_room` says whether there is memory for a batch; it is called with the lock."""
+    def __init__(self, lock: threading.Lock, lines: Accumulator) -> None:
         self._lock = lock
-        self._has_room = has_room
+        self._lines = lines
         self._orders: deque[Order] = deque()
-        self._last: PendingBatch | None = None
-        """What was built last, while it may wait to be sent."""
         self._failure: OttlaError | None = None
 
     # From any thread but the I/O thread.
 
     def carry_out(self, order: Order, wake: Callable[[], None]) -> None:
-        """Have it done, and wait for it.
+        """Have it done, and wait for it: until it is over, or nothing comes of it for a while.
 
-        Where there is no memory for the next batch, it is over, too: the caller knows how to wait
-        for that, and what was not built is left in its iterator.
+        What was not built is left in its iterator, which is the caller's again.
         """
         try:
             with self._lock:
@@ -71,35 +99,68 @@ class Workshop:
                     raise self._failure.with_traceback(None)
                 self._orders.append(order)
             wake()
-            order.wait()
+            while not order.wait():
+                with self._lock:
+                    if order in self._orders and order.has_rested():
+                        break
         finally:
             with self._lock:  # it may have been interrupted
                 self._drop(order)
+            with order.in_hand:
+                pass  # when that is ours, nobody reads the table any more
 
     # On the I/O thread.
 
     def build_next(self) -> bool:
-        """Build a batch, unless one that was built still waits to be sent; whether it did."""
-        while True:
+        """Build a batch of whose turn it is, unless its last one waits to be sent; whether it did.
+
+        An order that cannot go on, because it is done or there is no memory, is over.
+        """
+        while (order := self._taken_up()) is not None:
             with self._lock:
-                if not self._orders or not (self._last is None or self._last.has_left):
-                    return False
-                order = self._orders[0]
-                may_build = self._has_room(order.most_bytes)
-            self._last = order.build_next() if may_build else None
-            if self._last is not None:
+                has_memory = self._lines.reserve(order.most_bytes)
+            if not has_memory:
+                order.in_hand.release()
+                self._finish(order)
+                continue
+            try:
+                is_built = order.build_next()
+            finally:
+                with self._lock:
+                    self._lines.release(order.most_bytes)
+            if is_built:
                 return True
-            with self._lock:
-                self._drop(order)
-            order.end()
+            self._finish(order)
+        return False
+
+    def interrupt(self, error: OttlaError) -> None:
+        """End what is under way: its callers are told."""
+        with self._lock:
+            orders, self._orders = self._orders, deque()
+        for order in orders:
+            order.end(error)
 
     def close(self, error: OttlaError) -> None:
         """Nothing more is built, now and for whoever comes."""
         with self._lock:
             self._failure = error
-            orders, self._orders = self._orders, deque()
-        for order in orders:
-            order.end(error)
+        self.interrupt(error)
+
+    def _taken_up(self) -> Order | None:
+        """The order whose turn it is, held."""
+        with self._lock:
+            for order in self._orders:
+                if order.is_free:
+                    self._orders.remove(order)
+                    self._orders.append(order)  # others first, the next time
+                    order.in_hand.acquire()
+                    return order
+        return None
+
+    def _finish(self, order: Order) -> None:
+        with self._lock:
+            self._drop(order)
+        order.end()
 
     def _drop(self, order: Order) -> None:
         if order in self._orders:
