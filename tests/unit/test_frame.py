@@ -296,3 +296,20 @@ def test_a_reader_that_expects_a_large_frame_holds_no_memory_for_it() -> None:
     assert not reader.is_amid_frame
     reader.abandon()
     assert spares.take(TRUSTED_BYTES).obj is buffer
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_frame_that_is_kept_survives_the_next_reads_wherever_it_lay(is_large: bool) -> None:
+    scratch, spares = scratch_buffer(), SpareBuffers()
+    reader, other = (FrameReader(scratch, LIMIT, spares) for _ in range(2))
+    if is_large:
+        frame = large_frame(reader, b"a")
+    else:
+        (frame,) = give(reader, framed(b"a" * 100_000))
+    kept, release = reader.kept(frame)
+    assert (kept is frame) is is_large, "what need not be copied is not"
+    large_frame(other, b"b")
+    give(other, framed(b"c" * 100_000))
+    assert set(kept) == {ord("a")}
+    assert release is not None
+    release()

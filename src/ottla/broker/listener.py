@@ -8,6 +8,7 @@ from typing import Final
 
 from ottla.broker.complaints import Complaints
 from ottla.broker.context import Context, Node
+from ottla.broker.precedence import Precedence
 from ottla.broker.read_budget import ReadBudget
 from ottla.broker.session import Session
 from ottla.ports import Listener
@@ -44,6 +45,7 @@ class Connections:
         self._complaints = Complaints(asyncio.get_running_loop().time)
         self._scratch = scratch_buffer()
         self._spares = SpareBuffers(_mapped_buffer)
+        self._precedence = Precedence()
         self._sessions: dict[Session, None] = {}
         self._is_closed = False
         self._budget = ReadBudget(limits.max_partial_bytes)
@@ -92,6 +94,7 @@ class Connections:
             budget=self._budget,
             complaints=self._complaints,
             meters=self._node.meters,
+            precedence=self._precedence,
             expect_much=self._node.ports.network.expect_much,
             make_context=self._context_of,
             on_open=self._admit,

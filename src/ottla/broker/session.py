@@ -6,20 +6,25 @@ order of their requests whatever the handlers do.  Serving and reading stop whil
 wait, or the peer does not read its answers: a slow client holds up nobody but itself.  A fetch that
 waits lets nothing be served either: a greedy client has one large answer in memory, not a hundred.
 Most clients send nothing before they have its answer, so reading goes on until one does.
+
+A large request lets small ones of others go first (`precedence`), in the queue of those that found
+no room.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ottla.broker.answers import COALESCED_BYTES, Answers, Outcome, Pending, Promised, Slot
 from ottla.broker.complaints import Complaints
+from ottla.broker.connection import Connection
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route
 from ottla.broker.flusher import AfterSync, Sync
 from ottla.broker.meters import Meters
+from ottla.broker.precedence import LARGE_REQUEST_BYTES, Precedence, call_behind_others
 from ottla.broker.read_budget import ReadBudget
 from ottla.errors import ErrorCode, WireError
 from ottla.wire.frame import FrameReader
@@ -40,8 +45,16 @@ LARGE_READ_BYTES: Final = 32 * 1024
 """If so much comes in one read, and a request is not whole, the rest is on its way."""
 
 
-class Session(asyncio.BufferedProtocol):
-    """Serves one connection.  Everything happens in the loop that owns it."""
+class Kept(NamedTuple):
+    """A request that is not served yet."""
+
+    frame: memoryview | bytearray
+    release: Callable[[], None] | None
+    """To be called when nobody needs it any more, if it was not copied."""
+
+
+class Session(Connection):
+    """Serves one connection."""
 
     def __init__(
         self,
@@ -53,11 +66,13 @@ class Session(asyncio.BufferedProtocol):
         budget: ReadBudget,
         complaints: Complaints,
         meters: Meters,
+        precedence: Precedence,
         expect_much: Callable[[], None],
         make_context: Callable[["Session", int, str | None], Context],
         on_open: Callable[["Session"], bool],
         on_closed: Callable[["Session"], None],
     ) -> None:
+        super().__init__()
         self._routes = routes
         self._reader = reader
         self._max_in_flight = max_in_flight
@@ -69,6 +84,7 @@ class Session(asyncio.BufferedProtocol):
         self._complaints = complaints
         self._meters = meters
         self._untimed_counts = meters.untimed_counts
+        self._precedence = precedence
         self._expect_much = expect_much
         self._make_context = make_context
         self._context: Context | None = None
@@ -76,27 +92,20 @@ class Session(asyncio.BufferedProtocol):
         self._on_open = on_open
         self._on_closed = on_closed
         self._answers = Answers()
-        self._backlog: deque[bytearray] = deque()  # requests of one read that found no room
+        self._backlog: deque[Kept] = deque()  # requests that found no room, or let others go first
         self._is_held = False  # whether a fetch waits: nothing is served meanwhile
         self._is_frame_fresh = False  # whether what is served lies where it was read just now
+        self._release: Callable[[], None] | None = None  # if not, what is due when it was served
         self._will_catch_up = False
         self._sync: Sync | None = None  # the last one that we are told of
-        self._unwritten_bytes = 0
-        self._transport: asyncio.Transport | None = None
         self._is_reading = True
         self._is_writable = True
         self._waiting: dict[Pending, None] = {}  # in order: a simulation shall be repeatable
-        self.peer: tuple[str, int] = ("", 0)
-        self.last_active = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self.peer = tuple((transport.get_extra_info("peername") or ("", 0))[:2])
-        self._loop = asyncio.get_running_loop()
-        self.last_active = self._loop.time()
+        super().connection_made(transport)
         if not self._on_open(self):
-            transport.abort()
+            self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -123,10 +132,14 @@ class Session(asyncio.BufferedProtocol):
             if not frames:
                 return
             self.last_active = self._loop.time()
+            if len(frames[0]) < LARGE_REQUEST_BYTES:
+                self._precedence.small_s = self.last_active
+            elif len(frames) == 1 and self._steps_back(frames[0]):
+                return
             self._is_frame_fresh = True
             for frame in frames:
                 if self._backlog or self._is_held or not self._makes_room():
-                    self._backlog.append(bytearray(frame))  # the frame is gone with the next read
+                    self._backlog.append(Kept(bytearray(frame), None))  # gone with the next read
                 else:
                     self._serve(frame)
         except WireError as error:
@@ -135,6 +148,24 @@ class Session(asyncio.BufferedProtocol):
         finally:
             self._is_frame_fresh = False
         self._catch_up()
+
+    def _steps_back(self, frame: memoryview) -> bool:
+        """Whether a large request waits until small ones were served that are there already."""
+        has_room = not self._backlog and not self._is_held and self._makes_room()
+        if not has_room or not self._precedence.lets_others_first(self.last_active):
+            return False
+        self._backlog.append(Kept(*self._reader.kept(frame)))
+        self._precedence.waiting_count += 1
+        call_behind_others(self._loop, self._serve_in_turn)
+        return True
+
+    def _serve_in_turn(self) -> None:
+        self._precedence.waiting_count -= 1
+        if self._serve_backlog():
+            call_behind_others(self._loop, self._catch_up)
+
+    def eof_received(self) -> None:
+        self._catch_up()  # who wants no answer may go right behind a request that waits for others
 
     def wait_for_memory(self) -> None:
         """Read no more until the budget has room; see `read_budget`."""
@@ -160,42 +191,16 @@ class Session(asyncio.BufferedProtocol):
         self._catch_up()
 
     @property
-    def is_open(self) -> bool:
-        """Whether the connection is there, and nobody has closed it."""
-        return self._transport is not None and not self._transport.is_closing()
-
-    @property
     def is_waiting(self) -> bool:
         """Whether the client waits for an answer of ours."""
         return self._answers.count > 0
 
-    def note_progress(self) -> None:
-        """Take note if the peer has read some of what waits to be written to it."""
-        unwritten_bytes = self._transport.get_write_buffer_size() if self._transport else 0
-        if unwritten_bytes < self._unwritten_bytes:
-            self.last_active = self._loop.time()
-        self._unwritten_bytes = unwritten_bytes
-
-    def expire(self) -> None:
-        """Close a connection that has been idle: at once if the peer does not read, either."""
-        if self._transport is not None and self._transport.get_write_buffer_size():
-            self.abort()
-        else:
-            self.close()
-
-    def close(self) -> None:
-        """Close after what was written has left."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        """Close at once."""
-        if self._transport is not None:
-            self._transport.abort()
-
     def hold_frame(self) -> Callable[[], None] | None:
         """Keep the bytes of the request that is served until the function is called, if we can."""
-        return self._reader.hold() if self._is_frame_fresh else None
+        if self._is_frame_fresh:
+            return self._reader.hold()
+        release, self._release = self._release, None
+        return release
 
     def _makes_room(self) -> bool:
         """Write what is ready, if it is much; return whether there is room for more answers."""
@@ -211,16 +216,24 @@ class Session(asyncio.BufferedProtocol):
     def _catch_up(self) -> None:
         """There may be room again: serve what waits for it, then read on."""
         self._will_catch_up = False
+        if self._serve_backlog():
+            self._write_ready()
+            self._adjust_reading()
+
+    def _serve_backlog(self) -> bool:
+        """Serve what waits, as far as there is room; False if the client must go."""
         try:
             while self._backlog and not self._is_held and self._makes_room():
-                self._serve(self._backlog.popleft())
+                frame, self._release = self._backlog.popleft()
+                self._serve(frame)
+                if (release := self.hold_frame()) is not None:
+                    release()
             if self._reader.fault is not None and not self._backlog and self.is_open:
                 raise self._reader.fault  # in the frame after all those that are served
         except WireError as error:
             self._refuse(error)
-            return
-        self._write_ready()
-        self._adjust_reading()
+            return False
+        return True
 
     def _serve(self, frame: memoryview | bytearray) -> None:
         if self._transport is None or self._transport.is_closing():

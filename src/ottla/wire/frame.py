@@ -170,6 +170,18 @@ class FrameReader:
         self._spares.take_back(buffer)
         return partial(self._spares.give_back, buffer)
 
+    def kept(self, frame: memoryview) -> tuple[memoryview, Callable[[], None] | None]:
+        """`frame`, which was returned last and alone, where it stays until the function is called.
+
+        That is where it lies, or if it has no buffer of its own, a copy.
+        """
+        if (release := self.hold()) is not None:
+            return frame, release
+        buffer = self._taken_for(len(frame))
+        buffer[: len(frame)] = frame
+        release = None if self._spares is None else partial(self._spares.give_back, buffer)
+        return buffer[: len(frame)], release
+
     @property
     def is_amid_frame(self) -> bool:
         """Whether the peer owes us the rest of a frame."""
