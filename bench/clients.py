@@ -64,7 +64,7 @@ from bench.writers import (
 from ottla.records.batch import Batch
 from ottla.wire.registry import ApiKey
 
-ROUND_COUNT = 7
+ROUND_COUNT = 11
 SMALL_BYTES, LARGE_BYTES = 100, 1_000
 TRIP_COUNT = 200
 """Round trips in a round."""
