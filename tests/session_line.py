@@ -48,6 +48,8 @@ class Line(asyncio.Transport):
     def abort(self) -> None:
         self.is_aborted = True
 
+    close = abort
+
     def pause_reading(self) -> None:
         self.reads = False
 

@@ -1,14 +1,22 @@
 """Small requests go first, and nobody is forgotten."""
 
 import asyncio
+import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from ottla.broker.precedence import MAX_WAITING, RECENT_S, Precedence
+import pytest
+
+from bench.blast import batch_of, produce_request
+from bench.metered import Client, Port
+from ottla.broker.config import BrokerConfig
+from ottla.broker.embedded import open_server
+from ottla.broker.precedence import LARGEST_BYTES, MAX_WAITING, RECENT_S, Precedence
 from ottla.broker.session import Session
-from ottla.wire.frame import TRUSTED_BYTES, SpareBuffers, scratch_buffer
+from ottla.wire.frame import SIZE, TRUSTED_BYTES, SpareBuffers, scratch_buffer
 from ottla.wire.messages.heartbeat import HeartbeatResponse
-from tests.session_line import Line, arrive, large_frame, receive, served_by
+from tests.session_line import Line, arrive, heartbeat_frame, large_frame, receive, served_by
 
 SMALL = 1
 """The generation of a small heartbeat."""
@@ -86,6 +94,13 @@ def test_what_comes_behind_a_large_request_does_not_overtake_it() -> None:
     asyncio.run(run())
 
 
+def test_what_is_very_large_is_not_kept_for_others() -> None:
+    precedence = Precedence()
+    precedence.small_s = 1.0
+    assert precedence.lets_others_first(LARGEST_BYTES, 1.0)
+    assert not precedence.lets_others_first(LARGEST_BYTES + 1, 1.0)
+
+
 def test_only_so_many_large_requests_wait_at_a_time() -> None:
     async def run() -> None:
         served: list[int] = []
@@ -125,6 +140,116 @@ def test_who_sends_a_large_request_and_nothing_more_is_served_before_the_end() -
         assert line.written
         await turns(4)
         assert served == [7]
+
+    asyncio.run(run())
+
+
+def test_who_breaks_off_behind_a_large_request_is_served_all_the_same() -> None:
+    """Who wants no answer, and goes while one of others is unread, resets the connection."""
+
+    async def run(turn_count: int) -> None:
+        served: list[int] = []
+        precedence = crowded()
+        session, line = serving(served, precedence)
+        arrive(session, large_frame(7))
+        line.abort()
+        await turns(turn_count)
+        assert served == []
+        session.connection_lost(ConnectionResetError())
+        assert served == [7]
+        await turns(4)
+        assert served == [7]
+        assert precedence.waiting_count == 0
+
+    for turn_count in range(4):
+        asyncio.run(run(turn_count))
+
+
+def test_a_large_request_is_served_before_what_is_wrong_behind_it() -> None:
+    async def run() -> None:
+        served: list[int] = []
+        session, line = serving(served, crowded())
+        arrive(session, large_frame(7))
+        arrive(session, SIZE.pack(-1))
+        assert served == [7]
+        assert line.written
+        assert line.is_aborted
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("turn_count", [2, 3])
+def test_the_answer_to_a_large_request_leaves_before_the_connection_is_closed(
+    turn_count: int,
+) -> None:
+    async def run() -> None:
+        served: list[int] = []
+        session, line = serving(served, crowded())
+        arrive(session, large_frame(7))
+        await turns(turn_count)
+        assert served == [7]
+        session.close()
+        assert line.written
+
+    asyncio.run(run())
+
+
+def test_what_comes_in_one_read_with_a_large_request_is_served_with_it() -> None:
+    async def run() -> None:
+        served: list[int] = []
+        session, _ = serving(served, crowded())
+        arrive(session, large_frame(7), heartbeat_frame())
+        assert served == [7, SMALL]
+
+    asyncio.run(run())
+
+
+def test_the_next_large_request_of_a_client_is_not_copied_behind_one_that_waits() -> None:
+    async def run() -> None:
+        served: list[int] = []
+        session, line = serving(served, crowded())
+        for number in range(7, 10):
+            arrive(session, large_frame(number))
+        assert served == [7, 8], "the last one waits, and ended the wait of the others"
+        await turns(4)
+        assert served == [7, 8, 9]
+        assert line.written
+        assert line.reads
+
+    asyncio.run(run())
+
+
+def test_a_bug_in_a_handler_ends_the_connection_also_if_its_request_waited(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> None:
+        session, line = served_by(
+            lambda body, context: "no answer", max_in_flight=10, precedence=crowded()
+        )
+        arrive(session, large_frame())
+        await turns(4)
+        assert line.is_aborted
+
+    with caplog.at_level(logging.ERROR, logger="ottla"):
+        asyncio.run(run())
+    assert "request failed: api=Heartbeat" in caplog.text
+
+
+def test_a_large_request_waits_for_those_of_other_connections(tmp_path: Path) -> None:
+    async def run() -> None:
+        port = Port()
+        config = BrokerConfig.of({"log.dirs": str(tmp_path), "ottla.flush": "os"})
+        server = open_server(config, network=port, is_temporary=True)
+        await server.start()
+        try:
+            small, large = Client(port.accept()), Client(port.accept())
+            request = produce_request(batch_of(100_000))
+            assert large.send(request), "nobody else is there"
+            assert small.send(produce_request(batch_of(0)))
+            assert large.send(request) == 0
+            assert await large.answered(b"")
+        finally:
+            await server.stop()
 
     asyncio.run(run())
 

@@ -1,6 +1,8 @@
-"""The connection of one client: whether it is there, when it was last heard of, how it ends."""
+"""The connection of one client: when it was last heard of, what is owed to it, how it ends."""
 
 import asyncio
+
+from ottla.broker.answers import Answers
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -9,6 +11,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._unwritten_bytes = 0
+        self._answers = Answers()
         self.peer: tuple[str, int] = ("", 0)
         self.last_active = 0.0
 
@@ -23,6 +26,11 @@ class Connection(asyncio.BufferedProtocol):
     def is_open(self) -> bool:
         """Whether the connection is there, and nobody has closed it."""
         return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client waits for an answer of ours."""
+        return self._answers.count > 0
 
     def note_progress(self) -> None:
         """Take note if the peer has read some of what waits to be written to it."""
@@ -39,7 +47,8 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
 
     def close(self) -> None:
-        """Close after what was written has left."""
+        """Close after what was answered has left."""
+        self._write_ready()
         if self._transport is not None:
             self._transport.close()
 
@@ -47,3 +56,8 @@ class Connection(asyncio.BufferedProtocol):
         """Close at once."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _write_ready(self) -> None:
+        """Write the responses at the head of the queue that may leave."""
+        if self._transport is not None:
+            self._answers.write_to(self._transport)

@@ -12,7 +12,11 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import Final
 
+from ottla.wire.frame import TRUSTED_BYTES
+
 LARGE_REQUEST_BYTES: Final = 32 * 1024
+LARGEST_BYTES: Final = TRUSTED_BYTES
+"""What is larger than that is rare, and its memory is not kept any longer than it has to be."""
 
 RECENT_S: Final = 0.010
 """If a small request came so lately, another one may come now."""
@@ -33,9 +37,13 @@ class Precedence:
         """When the last small request came."""
         self.waiting_count = 0
 
-    def lets_others_first(self, now_s: float) -> bool:
-        """Whether a large request that has come now had better wait for a moment."""
-        return now_s - self.small_s < RECENT_S and self.waiting_count < MAX_WAITING
+    def lets_others_first(self, size_bytes: int, now_s: float) -> bool:
+        """Whether a request that has come now, alone and whole, had better wait for a moment."""
+        return (
+            LARGE_REQUEST_BYTES <= size_bytes <= LARGEST_BYTES
+            and now_s - self.small_s < RECENT_S
+            and self.waiting_count < MAX_WAITING
+        )
 
 
 def call_behind_others(loop: AbstractEventLoop, call: Callable[[], None]) -> None:

@@ -7,17 +7,17 @@ wait, or the peer does not read its answers: a slow client holds up nobody but i
 waits lets nothing be served either: a greedy client has one large answer in memory, not a hundred.
 Most clients send nothing before they have its answer, so reading goes on until one does.
 
-A large request lets small ones of others go first (`precedence`), in the queue of those that found
-no room.
+A large request lets small ones of others go first (`precedence`): it waits with those that found no
+room (`backlog`), until its turn comes, or anything else is heard of its client.
 """
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from ottla.broker.answers import COALESCED_BYTES, Answers, Outcome, Pending, Promised, Slot
+from ottla.broker.answers import COALESCED_BYTES, Outcome, Pending, Promised, Slot
+from ottla.broker.backlog import Backlog, Frame, Kept
 from ottla.broker.complaints import Complaints
 from ottla.broker.connection import Connection
 from ottla.broker.context import Context
@@ -43,14 +43,6 @@ log = logging.getLogger(__name__)
 
 LARGE_READ_BYTES: Final = 32 * 1024
 """If so much comes in one read, and a request is not whole, the rest is on its way."""
-
-
-class Kept(NamedTuple):
-    """A request that is not served yet."""
-
-    frame: memoryview | bytearray
-    release: Callable[[], None] | None
-    """To be called when nobody needs it any more, if it was not copied."""
 
 
 class Session(Connection):
@@ -91,11 +83,9 @@ class Session(Connection):
         """Of the last request: most clients speak one version of an API and have one name."""
         self._on_open = on_open
         self._on_closed = on_closed
-        self._answers = Answers()
-        self._backlog: deque[Kept] = deque()  # requests that found no room, or let others go first
+        self._backlog = Backlog()
         self._is_held = False  # whether a fetch waits: nothing is served meanwhile
         self._is_frame_fresh = False  # whether what is served lies where it was read just now
-        self._release: Callable[[], None] | None = None  # if not, what is due when it was served
         self._will_catch_up = False
         self._sync: Sync | None = None  # the last one that we are told of
         self._is_reading = True
@@ -108,6 +98,8 @@ class Session(Connection):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None:
+            self._serve_backlog(is_gone=True)  # it was not we who closed it
         self._transport = None
         for each in self._waiting:
             each.cancel()
@@ -129,32 +121,35 @@ class Session(Connection):
                 self._report_held()
             if nbytes >= LARGE_READ_BYTES and self._reader.is_amid_frame:
                 self._expect_much()
-            if not frames:
+            if not frames or (self._backlog and not self._serve_backlog()):
                 return
             self.last_active = self._loop.time()
-            if len(frames[0]) < LARGE_REQUEST_BYTES:
-                self._precedence.small_s = self.last_active
-            elif len(frames) == 1 and self._steps_back(frames[0]):
+            if self._steps_back(frames):
                 return
             self._is_frame_fresh = True
             for frame in frames:
                 if self._backlog or self._is_held or not self._makes_room():
-                    self._backlog.append(Kept(bytearray(frame), None))  # gone with the next read
-                else:
+                    self._backlog.append(Kept(bytearray(frame)))  # it is gone with the next read
+                elif self.is_open:
                     self._serve(frame)
         except WireError as error:
-            self._refuse(error)
+            if self._serve_backlog():  # it came before what is wrong
+                self._refuse(error)
             return
         finally:
             self._is_frame_fresh = False
         self._catch_up()
 
-    def _steps_back(self, frame: memoryview) -> bool:
+    def _steps_back(self, frames: list[memoryview]) -> bool:
         """Whether a large request waits until small ones were served that are there already."""
-        has_room = not self._backlog and not self._is_held and self._makes_room()
-        if not has_room or not self._precedence.lets_others_first(self.last_active):
+        frame, now_s = frames[0], self.last_active
+        if len(frame) < LARGE_REQUEST_BYTES:
+            self._precedence.small_s = now_s
             return False
-        self._backlog.append(Kept(*self._reader.kept(frame)))
+        is_alone = len(frames) == 1 and not self._backlog and not self._is_held
+        if not is_alone or not self._precedence.lets_others_first(len(frame), now_s):
+            return False
+        self._backlog.append(Kept(*self._reader.kept(frame), has_stepped_back=True))
         self._precedence.waiting_count += 1
         call_behind_others(self._loop, self._serve_in_turn)
         return True
@@ -165,7 +160,8 @@ class Session(Connection):
             call_behind_others(self._loop, self._catch_up)
 
     def eof_received(self) -> None:
-        self._catch_up()  # who wants no answer may go right behind a request that waits for others
+        self._serve_backlog(is_gone=True)
+        self._catch_up()
 
     def wait_for_memory(self) -> None:
         """Read no more until the budget has room; see `read_budget`."""
@@ -190,17 +186,9 @@ class Session(Connection):
         self.last_active = self._loop.time()
         self._catch_up()
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the client waits for an answer of ours."""
-        return self._answers.count > 0
-
     def hold_frame(self) -> Callable[[], None] | None:
         """Keep the bytes of the request that is served until the function is called, if we can."""
-        if self._is_frame_fresh:
-            return self._reader.hold()
-        release, self._release = self._release, None
-        return release
+        return self._reader.hold() if self._is_frame_fresh else self._backlog.hold()
 
     def _makes_room(self) -> bool:
         """Write what is ready, if it is much; return whether there is room for more answers."""
@@ -220,24 +208,25 @@ class Session(Connection):
             self._write_ready()
             self._adjust_reading()
 
-    def _serve_backlog(self) -> bool:
-        """Serve what waits, as far as there is room; False if the client must go."""
+    def _serve_backlog(self, *, is_gone: bool = False) -> bool:
+        """Serve what waits, as far as there is room; False if the client must go.
+
+        If it `is_gone`, room or not, also what waits for others: it may have wanted no answer.
+        """
+        backlog = self._backlog
         try:
-            while self._backlog and not self._is_held and self._makes_room():
-                frame, self._release = self._backlog.popleft()
-                self._serve(frame)
-                if (release := self.hold_frame()) is not None:
-                    release()
-            if self._reader.fault is not None and not self._backlog and self.is_open:
+            if is_gone and backlog.is_polite:
+                backlog.serve_next(self._serve)
+            while backlog and self.is_open and not self._is_held and self._makes_room():
+                backlog.serve_next(self._serve)
+            if self._reader.fault is not None and not backlog and self.is_open:
                 raise self._reader.fault  # in the frame after all those that are served
         except WireError as error:
             self._refuse(error)
             return False
         return True
 
-    def _serve(self, frame: memoryview | bytearray) -> None:
-        if self._transport is None or self._transport.is_closing():
-            return
+    def _serve(self, frame: Frame) -> None:
         try:
             request = decode_request(frame)
             api, header, body = request
@@ -254,24 +243,22 @@ class Session(Connection):
             context = self._context = self._make_context(self, version, header.client_id)
         try:
             result = route.handler(body, context)
+            key = header.request_api_key
+            left_count = self._untimed_counts[key] - 1
+            self._untimed_counts[key] = left_count
+            if not left_count:
+                self._meters.sample(key, result, self.last_active)
+            is_there = type(result) is api.response
+            if type(body) is ProduceRequest and body.acks == 0:
+                assert is_there, "a produce request without acks has nothing to wait for"
+            elif is_there:
+                self._answers.add(header, result)
+            elif type(result) is AfterSync:
+                self._hold_back(header, result)
+            else:
+                self._expect(result, request)
         except Exception as error:
             self._fail(request, error)
-            return
-        key = header.request_api_key
-        left_count = self._untimed_counts[key] - 1
-        self._untimed_counts[key] = left_count
-        if not left_count:
-            self._meters.sample(key, result, self.last_active)
-        is_there = type(result) is api.response
-        if type(body) is ProduceRequest and body.acks == 0:
-            assert is_there, "a produce request without acks has nothing to wait for"
-            return
-        if is_there:
-            self._answers.add(header, result)
-        elif type(result) is AfterSync:
-            self._hold_back(header, result)
-        else:
-            self._expect(result, request)
 
     def _hold_back(self, header: RequestHeader, result: AfterSync[Any]) -> None:
         self._answers.add_after(header, result)
@@ -328,11 +315,6 @@ class Session(Connection):
             self._will_catch_up = True
             self._loop.call_soon(self._catch_up)
 
-    def _write_ready(self) -> None:
-        """Write the responses at the head of the queue that may leave."""
-        if self._transport is not None:
-            self._answers.write_to(self._transport)
-
     def _adjust_reading(self) -> None:
         wanted = not self._backlog and not self._lacks_memory and self._makes_room()
         if self._transport is None or wanted == self._is_reading:
@@ -346,7 +328,6 @@ class Session(Connection):
     def _refuse(self, error: WireError) -> None:
         self._complaints.add("connection closed", self.peer, error)
         self._backlog.clear()
-        self._write_ready()
         self.close()
 
     def _fail(self, request: Request, error: BaseException) -> None:
