@@ -30,6 +30,10 @@ def test_many_batches_of_one_partition_keep_their_order(
         first.result(SOON_S)
         second.result(SOON_S)
         assert producer.metrics()["batch-total"] > 50
+    deadline = time.monotonic() + SOON_S
+    while acks == 0 and len(values(served, topic)) < 2 * len(column):  # nobody told when it arrived
+        assert time.monotonic() < deadline, "lost"
+        time.sleep(0.01)
     assert values(served, topic) == column * 2
 
 
