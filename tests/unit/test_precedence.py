@@ -30,7 +30,7 @@ async def turns(count: int) -> None:
 def crowded() -> Precedence:
     """Somebody has just sent a small request."""
     precedence = Precedence()
-    precedence.small_s = asyncio.get_running_loop().time()
+    precedence.note_small("somebody", asyncio.get_running_loop().time())
     return precedence
 
 
@@ -73,7 +73,7 @@ def test_a_large_request_waits_for_nobody_if_nobody_is_there() -> None:
         arrive(session, large_frame(7))
         assert served == [7], "there was never a small one"
         assert line.written
-        precedence.small_s = asyncio.get_running_loop().time() - RECENT_S
+        precedence.note_small("somebody", asyncio.get_running_loop().time() - RECENT_S)
         arrive(session, large_frame(8))
         assert served == [7, 8], "the last one was long ago"
 
@@ -83,12 +83,12 @@ def test_a_large_request_waits_for_nobody_if_nobody_is_there() -> None:
 def test_what_comes_behind_a_large_request_does_not_overtake_it() -> None:
     async def run() -> None:
         served: list[int] = []
-        session, line = serving(served, Precedence())
-        receive(session, 1)
+        session, line = serving(served, crowded())
         arrive(session, large_frame(7))
+        assert served == []
         receive(session, 1)
         await turns(4)
-        assert served == [SMALL, 7, SMALL]
+        assert served == [7, SMALL]
         assert line.reads
 
     asyncio.run(run())
@@ -96,9 +96,24 @@ def test_what_comes_behind_a_large_request_does_not_overtake_it() -> None:
 
 def test_what_is_very_large_is_not_kept_for_others() -> None:
     precedence = Precedence()
-    precedence.small_s = 1.0
-    assert precedence.lets_others_first(LARGEST_BYTES, 1.0)
-    assert not precedence.lets_others_first(LARGEST_BYTES + 1, 1.0)
+    precedence.note_small("somebody", 1.0)
+    assert precedence.lets_others_first("me", LARGEST_BYTES, 1.0)
+    assert not precedence.lets_others_first("me", LARGEST_BYTES + 1, 1.0)
+
+
+def test_a_large_request_does_not_wait_for_small_ones_of_its_own_client() -> None:
+    precedence = Precedence()
+    precedence.note_small("me", 1.0)
+    assert not precedence.lets_others_first("me", LARGEST_BYTES, 1.0)
+    assert precedence.lets_others_first("you", LARGEST_BYTES, 1.0)
+    precedence.note_small("you", 1.0)
+    assert precedence.lets_others_first("me", LARGEST_BYTES, 1.0)
+    precedence.note_small("me", 1.0)
+    precedence.note_small("me", 1.0)
+    assert precedence.lets_others_first("me", LARGEST_BYTES, 1.0), "yours is as late as mine"
+    assert not precedence.lets_others_first("me", LARGEST_BYTES, 1.0 + RECENT_S)
+    precedence.note_small("me", 1.0 + RECENT_S)
+    assert not precedence.lets_others_first("me", LARGEST_BYTES, 1.0 + RECENT_S)
 
 
 def test_only_so_many_large_requests_wait_at_a_time() -> None:

@@ -19,7 +19,7 @@ LARGEST_BYTES: Final = TRUSTED_BYTES
 """What is larger than that is rare, and its memory is not kept any longer than it has to be."""
 
 RECENT_S: Final = 0.010
-"""If a small request came so lately, another one may come now."""
+"""If somebody else has sent a small request so lately, another one may come now."""
 
 MAX_WAITING: Final = 4
 """Large requests that let others go first, of all connections: each has a buffer of its own."""
@@ -30,18 +30,29 @@ _NEVER: Final = float("-inf")
 class Precedence:
     """What the sessions of one loop know of each other."""
 
-    __slots__ = ("small_s", "waiting_count")
+    __slots__ = ("_last_by", "_last_s", "_others_s", "waiting_count")
 
     def __init__(self) -> None:
-        self.small_s = _NEVER
-        """When the last small request came."""
+        self._last_by = 0
+        """Whose the last small request was."""
+        self._last_s = _NEVER
+        self._others_s = _NEVER
+        """When the last one came that was somebody else's than that."""
         self.waiting_count = 0
 
-    def lets_others_first(self, size_bytes: int, now_s: float) -> bool:
+    def note_small(self, session: object, now_s: float) -> None:
+        """A small request has come."""
+        by = id(session)  # no reference: it may be gone before the next one comes
+        if by != self._last_by:
+            self._last_by, self._others_s = by, self._last_s
+        self._last_s = now_s
+
+    def lets_others_first(self, session: object, size_bytes: int, now_s: float) -> bool:
         """Whether a request that has come now, alone and whole, had better wait for a moment."""
+        others_s = self._others_s if id(session) == self._last_by else self._last_s
         return (
             LARGE_REQUEST_BYTES <= size_bytes <= LARGEST_BYTES
-            and now_s - self.small_s < RECENT_S
+            and now_s - others_s < RECENT_S
             and self.waiting_count < MAX_WAITING
         )
 

@@ -144,10 +144,10 @@ class Session(Connection):
         """Whether a large request waits until small ones were served that are there already."""
         frame, now_s = frames[0], self.last_active
         if len(frame) < LARGE_REQUEST_BYTES:
-            self._precedence.small_s = now_s
+            self._precedence.note_small(self, now_s)
             return False
         is_alone = len(frames) == 1 and not self._backlog and not self._is_held
-        if not is_alone or not self._precedence.lets_others_first(len(frame), now_s):
+        if not is_alone or not self._precedence.lets_others_first(self, len(frame), now_s):
             return False
         self._backlog.append(Kept(*self._reader.kept(frame), has_stepped_back=True))
         self._precedence.waiting_count += 1
