@@ -49,11 +49,11 @@ def test_a_broken_row_of_a_large_table_is_told_by_the_call(served: TestBroker, t
 def test_a_producer_that_is_closed_amid_a_large_table_says_so(
     served: TestBroker, topic: str
 ) -> None:
-    column = [b"x" * 1000] * 500
+    column, faults = [b"x" * 1000] * 500, served.faults  # first: without them, this is skipped
     producer = ottla.Producer(served.bootstrap_servers, max_request_size=20_000)
     producer.partitions_for(topic)
     with ThreadPoolExecutor(1) as threads:
-        with served.faults.stall("Produce"):
+        with faults.stall("Produce"):
             sending = threads.submit(producer.send_arrow, topic, pa.table({"value": column}))
             while not producer.metrics()["batches-incomplete"]:
                 time.sleep(0.001)
