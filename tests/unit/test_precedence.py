@@ -180,13 +180,14 @@ def test_who_breaks_off_behind_a_large_request_is_served_all_the_same() -> None:
         asyncio.run(run(turn_count))
 
 
-def test_a_large_request_is_served_before_what_is_wrong_behind_it() -> None:
+@pytest.mark.parametrize("good", [[], [heartbeat_frame()]], ids=["alone", "behind another one"])
+def test_a_large_request_is_served_before_what_is_wrong_behind_it(good: list[bytes]) -> None:
     async def run() -> None:
         served: list[int] = []
         session, line = serving(served, crowded())
         arrive(session, large_frame(7))
-        arrive(session, SIZE.pack(-1))
-        assert served == [7]
+        arrive(session, *good, SIZE.pack(-1))
+        assert served == [7] + [SMALL] * len(good)
         assert line.written
         assert line.is_aborted
 

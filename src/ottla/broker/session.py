@@ -115,13 +115,14 @@ class Session(Connection):
         return self._reader.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
+        reader = self._reader
         try:
-            frames = self._reader.buffer_updated(nbytes)
-            if self._reader.held_bytes != self._held_bytes:
+            frames = reader.buffer_updated(nbytes)
+            if reader.held_bytes != self._held_bytes:
                 self._report_held()
-            if nbytes >= LARGE_READ_BYTES and self._reader.is_amid_frame:
+            if nbytes >= LARGE_READ_BYTES and reader.is_amid_frame:
                 self._expect_much()
-            if not frames or (self._backlog and not self._serve_backlog()):
+            if not frames or (self._backlog and not reader.fault and not self._serve_backlog()):
                 return
             self.last_active = self._loop.time()
             if self._steps_back(frames):
