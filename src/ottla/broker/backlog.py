@@ -19,7 +19,7 @@ class Kept(NamedTuple):
     release: Release | None = None
     """To be called when nobody needs the frame any more; None where that is nobody's business."""
     has_stepped_back: bool = False
-    """Whether there was room for it, and it waits for others alone."""
+    """Whether it lets others go first."""
 
 
 class Backlog(deque[Kept]):

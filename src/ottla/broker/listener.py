@@ -70,7 +70,7 @@ class Connections:
             session.expire()
 
     def close_all(self) -> None:
-        """Close every session after what was written to it has left."""
+        """Close every session after what was answered has left."""
         for session in list(self._sessions):
             session.close()
 

@@ -22,7 +22,7 @@ RECENT_S: Final = 0.010
 """If somebody else has sent a small request so lately, another one may come now."""
 
 MAX_WAITING: Final = 4
-"""Large requests that let others go first, of all connections: each has a buffer of its own."""
+"""Turns that large requests wait for, of all connections: each may have a buffer of its own."""
 
 _NEVER: Final = float("-inf")
 

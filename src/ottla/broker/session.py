@@ -8,7 +8,7 @@ waits lets nothing be served either: a greedy client has one large answer in mem
 Most clients send nothing before they have its answer, so reading goes on until one does.
 
 A large request lets small ones of others go first (`precedence`): it waits with those that found no
-room (`backlog`), until its turn comes, or anything else is heard of its client.
+room (`backlog`), until its turn comes, or this session has anything else to do.
 """
 
 import asyncio
